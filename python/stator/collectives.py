@@ -4,6 +4,9 @@ With `stator.config.enable_compiler_collectives` the engine calls `run_compiler_
 before the backend. Numbers and sizes that differ between ranks become variables on all ranks, which then trace again.
 Any other difference, or a missing rank, raises `RanksDiverged` on all ranks, which names the rank and the difference.
 
+A rank that captures alone what all ranks have agreed on before, for another size, goes on alone after a short wait: the
+others have their graphs, and its graph has the same operations in the same order.
+
 Ranks exchange JSON: what a rank reads of another is data and can't run code. The exchange goes through the store of the
 process group, not through a collective of its backend: a store has timeouts, needs no device, and tells which rank is
 missing.
@@ -15,20 +18,15 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
 from typing import Any
 
 import torch
 
-from stator.settings import config
+from stator import ranks
+from stator.ranks import RanksDiverged
 
 if torch.distributed.is_available():
     from torch import distributed
-    from torch.distributed import PrefixStore
-
-
-class RanksDiverged(RuntimeError):
-    """The ranks of a process group captured different things."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,11 @@ def run_compiler_collective(
         made_variables=tuple(sorted(set(made_variables).intersection(constants))),
         graph=str(graph_module.graph).strip(),
     )
-    all_ranks = _all_gather(mine)
+    outline = (function, end, *_outline_of(graph_module, inputs))
+    answers = ranks.gather(ranks.Offer(function, mine.to_bytes(), "\n".join(outline), outline in _agreed))
+    if answers is None:
+        return []
+    all_ranks = list(map(Captured.from_bytes, answers))
     for part in ("function", "end"):
         _expect_same(all_ranks, part)
     changing = _differing([{**each.numbers, **each.sizes} for each in all_ranks])
@@ -97,10 +99,12 @@ def run_compiler_collective(
         _expect_symbols(all_ranks)
         for part in ("inputs", "graph"):
             _expect_same(all_ranks, part)
+        _agreed.add(outline)
     return list(changing)
 
 
-_rounds = 0
+# What all ranks have captured alike, in outline: one of them may capture it again alone, for another size.
+_agreed: set[tuple[str, ...]] = set()
 
 
 def _differing(constants: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -129,30 +133,23 @@ def _on_ranks(values: Sequence[Any]) -> str:
     return ", ".join(f"{value} on rank {rank}" for rank, value in enumerate(values))
 
 
-def _all_gather(mine: Captured) -> list[Captured]:
-    """What each rank captured in this round, by rank."""
-    global _rounds
-    store = PrefixStore("stator.collectives", distributed.distributed_c10d._get_default_store())
-    rank, count = distributed.get_rank(), distributed.get_world_size()
-    _rounds += 1
-    keys = [f"{_rounds}/{other}" for other in range(count)]
-    store.set(keys[rank], mine.to_bytes())  # type: ignore[arg-type]  # it stores bytes
-    try:
-        store.wait(keys, timedelta(seconds=config.collective_seconds))
-    except RuntimeError:
-        missing = ", ".join(str(other) for other, key in enumerate(keys) if not store.check([key]))
-        raise RanksDiverged(
-            f"rank {missing} did not compile {mine.function} together with rank {rank} within "
-            f"{config.collective_seconds} s: it took another path through the program, or it has compiled this for "
-            "its own inputs before"
-        ) from None
-    # One request for all ranks, where the store has it.
-    has_multi_get = store.has_extended_api()  # type: ignore[attr-defined]  # torch's stub lacks it
-    answers = store.multi_get(keys) if has_multi_get else [store.get(key) for key in keys]
-    if _rounds > 1:
-        # All ranks have reached this round, so none reads the last one any more.
-        store.delete_key(f"{_rounds - 1}/{rank}")
-    return [Captured.from_bytes(answer) for answer in answers]
+def _outline_of(graph_module: torch.fx.GraphModule, inputs: Sequence[Any]) -> list[str]:
+    """The tensors and the operations on them, without sizes and numbers. Ranks with the same outline run the same
+    operations, and with them the same collectives, in the same order."""
+    outline = [_described(value) for value in inputs if isinstance(value, torch.Tensor)]
+    numbers: set[torch.fx.Node] = set()
+    values = iter(inputs)
+    for node in graph_module.graph.nodes:
+        if node.op == "placeholder":
+            if not isinstance(next(values, None), torch.Tensor):
+                numbers.add(node)
+        elif node.op.startswith("call_"):
+            computes_number = getattr(node.target, "__module__", None) == "_operator" and node.all_input_nodes
+            if computes_number and numbers.issuperset(node.all_input_nodes):
+                numbers.add(node)
+            else:
+                outline.append(str(node.target))
+    return outline
 
 
 def _described(value: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from types import CodeType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stator import notes
@@ -81,6 +82,18 @@ class Mismatch(AssertionError):
         return []
 
 
+# What torch._dynamo calls the kinds of graph breaks that mean the same: people search for these.
+_TORCHS_NAMES = {
+    "disabled-function": "Skip calling `torch.compiler.disable()`d function",
+    "graph-break-call": "Call to `torch._dynamo.graph_break()`",
+}
+
+
+def _with_torchs_name(break_: Break) -> str:
+    name = _TORCHS_NAMES.get(break_.kind)
+    return f"{break_}\n  torch._dynamo calls this: {name}" if name else str(break_)
+
+
 @cache
 def _unsupported() -> type[Exception]:
     from torch._dynamo import exc
@@ -93,7 +106,7 @@ def _unsupported() -> type[Exception]:
             return super().__new__(kind, break_)
 
         def __init__(self, break_: Break) -> None:
-            super().__init__(str(break_), gb_type=break_.kind)
+            super().__init__(_with_torchs_name(break_), gb_type=break_.kind)
             self.break_ = break_
 
     class UserError(Unsupported, exc.UserError):
@@ -218,3 +231,28 @@ def raise_recompile(callee: str, reasons: str) -> NoReturn:
         f"{callee} would have to be captured again, and torch._dynamo.config.error_on_recompile does not allow it, "
         f"because:{reasons}"
     )
+
+
+def raise_recompile_in_stance(callee: str, code: CodeType, reasons: list[tuple[Any, str]]) -> NoReturn:
+    """Called by the engine for a capture in the stance 'fail_on_recompile'. `reasons` has the compile id and the guard
+    that failed of each entry, the last used one first."""
+    head = "Detected recompile when torch.compile stance is 'fail_on_recompile'."
+    if reasons and all(compile_id is not None for compile_id, _ in reasons):
+        raise RuntimeError(f"{head} {_recompile_in_torchs_words(code, reasons)}")
+    lines = "".join(f"\n- {reason}" for _, reason in reasons) or " nothing was captured yet"
+    raise RuntimeError(
+        f"{head} {callee} would have to be captured, because:{lines}\n"
+        "Make that value the same on every call, or call it once under the default stance."
+    )
+
+
+def _recompile_in_torchs_words(code: CodeType, reasons: list[tuple[Any, str]]) -> str:
+    """As TorchDynamo describes it, which tools look for: captures that `stator.install()` has made have compile ids."""
+    from stator.torch_words import in_torchs_words
+
+    lines = [
+        f"    - {compile_id}: {in_torchs_words(reason).partition('  # ')[0]}"
+        for compile_id, reason in sorted(reasons, key=lambda each: str(each[0]))
+    ]
+    place = f"filename: {code.co_filename!r}, function name: {code.co_name!r}, line number: {code.co_firstlineno}"
+    return "\n".join([place, "    triggered by the following guard failure(s):", *lines])

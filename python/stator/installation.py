@@ -27,6 +27,8 @@ from stator import imports, torch_versions, torch_words
 _FOR_TORCH = ("torch._higher_order_ops.", "torch.nn.attention.", "torch._dynamo.", "torch._inductor.", "torch._export.")
 
 _HOME = "torch._dynamo.eval_frame"
+# It has imported by then what TorchDynamo itself uses of the functions that are replaced for others.
+_AFTER_HOME = "torch._dynamo.convert_frame"
 
 
 class _State:
@@ -98,8 +100,10 @@ def installed() -> Iterator[None]:
 def _follow_state() -> None:
     if _state.is_active and not _state.replaced:
         imports.when_imported(_HOME, _replace)
+        imports.when_imported(_AFTER_HOME, _replace_views)
     elif not _state.is_active:
         imports.forget(_HOME, _replace)
+        imports.forget(_AFTER_HOME, _replace_views)
         _restore()
 
 
@@ -107,17 +111,41 @@ def _replace(eval_frame: ModuleType) -> None:
     from stator import observer
 
     with _state.lock:
-        if not _state.is_active or _state.replaced:
+        if not _state.is_active or _is_replaced(eval_frame.OptimizeContext):
             return
-        for owner, name, make in (
-            (eval_frame.OptimizeContext, "__call__", _compiling_call),
-            (eval_frame.RunOnlyContext, "__call__", _running_call),
-        ):
-            before = vars(owner).get(name, _MISSING)
-            since = make(getattr(owner, name))
-            setattr(owner, name, since)
-            _state.replaced.append((owner, name, before, since))
+        _replace_in(eval_frame.OptimizeContext, "__call__", _compiling_call)
+        _replace_in(eval_frame.RunOnlyContext, "__call__", _running_call)
         observer.start()
+
+
+def _replace_views(convert_frame: ModuleType) -> None:
+    """Functions that look into the caches of TorchDynamo, or change what it does with a code object."""
+    from torch._dynamo import eval_frame
+
+    from stator import cache_views
+
+    with _state.lock:
+        if not _state.is_active or _is_replaced(eval_frame):
+            return
+        for name, make in (
+            ("_debug_get_cache_entry_list", cache_views.listing),
+            ("_get_cache_entries_for_region", cache_views.listing_region),
+            ("_get_total_cache_entry_count", cache_views.counting),
+            ("skip_code", cache_views.skipping),
+        ):
+            if hasattr(eval_frame, name):
+                _replace_in(eval_frame, name, make)
+
+
+def _is_replaced(owner: Any) -> bool:
+    return any(replaced is owner for replaced, *_ in _state.replaced)
+
+
+def _replace_in(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    before = vars(owner).get(name, _MISSING)
+    since = make(getattr(owner, name))
+    setattr(owner, name, since)
+    _state.replaced.append((owner, name, before, since))
 
 
 def _restore() -> None:
@@ -213,6 +241,7 @@ def _compile(context: Any, read: torch_versions.Context, fn: Any, torchs: Callab
         "listener": _listener(read, fn),
         "guard_filter": read.guard_filter_fn,
         "isolate_recompiles": read.isolate_recompiles_id >= 0,
+        "region": read.isolate_recompiles_id,
     }
     backend = backends.resolve(read.backend, dynamic=read.dynamic, options=None, mode=None)
     compiled = api.compile_with(fn, backend, engine_options, arguments)

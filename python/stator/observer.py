@@ -2,8 +2,8 @@
 
 Used while Stator is installed, and with `TORCH_LOGS` or `TORCH_TRACE` in the environment. The engine calls
 `began(code, entries)` before a capture, `captured(report)` with its report (see report.py), and `ended()` after it, in
-whatever way it ended. `began` returns whether somebody reads the texts in the report: without that they are left out.
-Backends call `graph(graph_module)`.
+whatever way it ended. `began` returns what somebody reads of the report: 0 for no texts, 1 for texts, 2 for texts and
+the steps of the trace. What nobody reads is not made. Backends call `graph(graph_module)`.
 """
 
 from __future__ import annotations
@@ -47,24 +47,25 @@ class Observer:
         # By code: its number, and how often it was captured.
         self._frames: weakref.WeakKeyDictionary[CodeType, list[int]] = weakref.WeakKeyDictionary()
 
-    def began(self, code: CodeType, entries: int) -> bool:
+    def began(self, code: CodeType, entries: int) -> int:
         running = Running(code, entries, self._next_id(code), ExitStack(), time.time())
         try:
-            wants_texts = self._enter(running)
+            wanted = self._enter(running)
         except BaseException:
             # The engine does not call `ended` for it. The exception may be an interrupt.
             running.contexts.close()
             raise
         self._stack().append(running)
-        return wants_texts
+        return wanted
 
-    def _enter(self, running: Running) -> bool:
+    def _enter(self, running: Running) -> int:
         from torch._dynamo.callback import CallbackTrigger, callback_handler
         from torch._dynamo.utils import counters, get_metrics_context
         from torch._guards import CompileContext, compile_context
 
-        from stator import dynamo_settings, torch_logs, torch_versions
+        from stator import dynamo_settings, torch_logs, torch_reset, torch_versions
 
+        torch_reset.follow()
         running.contexts.enter_context(compile_context(CompileContext(running.compile_id)))
         running.contexts.enter_context(
             callback_handler.install_callbacks(CallbackTrigger.DYNAMO, str(running.compile_id))
@@ -75,6 +76,10 @@ class Observer:
         running.user_contexts = torch_versions.recompile_contexts()
         running.metrics = get_metrics_context().__enter__()
         return torch_logs.began(running.code)
+
+    def compile_id(self) -> Any:
+        """Of the capture that began last in this thread."""
+        return self._stack()[-1].compile_id
 
     def captured(self, report: dict[str, Any]) -> None:
         from torch._dynamo.utils import counters

@@ -46,6 +46,11 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
         "Where `check=` of `stator.compile` writes the files that show a mismatch. Empty: the folder for temporary "
         "files.",
     ),
+    "collective_alone_seconds": (
+        5,
+        "How many seconds a rank waits for the others if it compiles again what all ranks have compiled before, with "
+        "the same operations, for another size or number. Then it compiles alone.",
+    ),
     "suppress_errors": (
         True,
         "After an internal error, run the frame uncompiled, with a warning. False raises the error, which is the "

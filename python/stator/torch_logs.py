@@ -4,6 +4,7 @@ tlparse read. Only imported once torch._dynamo is."""
 from __future__ import annotations
 
 import copy
+import dis
 import logging
 import re
 import textwrap
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._logging import trace_structured
 
-from stator.torch_words import in_torchs_words
+from stator import trace_logs
+from stator.torch_words import guard_in_torchs_words, in_torchs_words
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -26,29 +28,42 @@ _graph_breaks = torch._logging.getArtifactLogger("torch._dynamo.symbolic_convert
 _graph = torch._logging.getArtifactLogger("torch._dynamo.output_graph", "graph")
 _graph_sizes = torch._logging.getArtifactLogger("torch._dynamo.output_graph", "graph_sizes")
 _graph_code = torch._logging.getArtifactLogger("torch._dynamo.output_graph", "graph_code")
+_bytecode = torch._logging.getArtifactLogger("torch._dynamo.convert_frame", "bytecode")
 _dynamic = logging.getLogger("torch.fx.experimental.symbolic_shapes")
 _dynamo = logging.getLogger("torch._dynamo.convert_frame")
 _trace = logging.getLogger("torch.__trace")
 
 _graphs = 0
 
+# What the logs need of a report (src/capture/report.cpp).
+NOTHING, TEXTS, STEPS = range(3)
 
-def began(code: CodeType) -> bool:
-    """At the start of a capture. Returns whether a log needs the texts of its report."""
+
+def began(code: CodeType) -> int:
+    """At the start of a capture. Returns what the logs need of its report: texts, or also the steps of the trace."""
     _dynamo.info("Step 1: torchdynamo start tracing %s %s:%s", code.co_name, code.co_filename, code.co_firstlineno)
     if _trace.handlers:
         trace_structured("dynamo_start", lambda: {"stack": _stack(code)})
-    loggers = (_guards, _recompiles, _recompiles_verbose)
-    return bool(_trace.handlers) or _dynamic.isEnabledFor(logging.INFO) or any(map(_is_on, loggers))
+    if _is_on(_bytecode):
+        _bytecode.debug("ORIGINAL BYTECODE %s\n%s\n", _place_of(code), dis.Bytecode(code).dis())
+    if is_traced() or trace_logs.are_on():
+        return STEPS
+    loggers = (_guards, _recompiles, _recompiles_verbose, _bytecode)
+    return TEXTS if _dynamic.isEnabledFor(logging.INFO) or any(map(_is_on, loggers)) else NOTHING
 
 
 def captured(code: CodeType, report: dict[str, Any]) -> None:
     """After a capture, with its report."""
+    if "trace" in report:
+        trace_logs.tell(report["trace"])
     if "recompiled" in report:
         _tell_of_recompile(code, report["recompiled"]["reasons"])
     for broken in report["breaks"]:
         _tell_of_break(broken)
     for entry in report["entries"]:
+        if _is_on(_bytecode):
+            # Stator makes no bytecode: after the graph the plan fills the frame, which goes on with its own.
+            _bytecode.debug("PLAN IN PLACE OF MODIFIED BYTECODE %s\n%s\n", _place_of(code), entry["plan"])
         _tell_of_guards(entry)
         for line in entry["symbols"]:
             _dynamic.info("create_symbol %s", line)
@@ -106,7 +121,8 @@ def limit_hit(function: str, text: str) -> None:
 
 
 def is_traced() -> bool:
-    return bool(_trace.handlers)
+    """Whether a structured trace is kept. torch's handler without a folder is there until something is written."""
+    return any(getattr(handler, "root_dir", "") is not None for handler in _trace.handlers)
 
 
 def _is_on(logger: logging.Logger) -> bool:
@@ -153,12 +169,19 @@ def _tell_of_break(broken: dict[str, Any]) -> None:
 
 def _tell_of_guards(entry: dict[str, Any]) -> None:
     def text() -> str:
-        lines = "".join(f"| +- {guard}\n" for guard in entry["guards"])
+        # The modes and settings of torch that it guards are those that Stator guards.
+        state = torch._C._dynamo.guards.GlobalStateGuard().__getstate__()
+        lines = f"| +- GLOBAL_STATE: ___check_global_state() against {state}\n"
+        lines += "".join(f"| +- {guard_in_torchs_words(guard)}\n" for guard in entry["guards"])
         return f"\nTREE_GUARD_MANAGER:\n+- RootGuardManager\n{lines}"
 
     if _is_on(_guards):
         _guards.debug("GUARDS:\n%s", text())
     trace_structured("dynamo_cpp_guards_str", payload_fn=text)
+
+
+def _place_of(code: CodeType) -> str:
+    return f"{code.co_name} {code.co_filename} line {code.co_firstlineno} "
 
 
 def _stack(code: CodeType) -> list[dict[str, Any]]:

@@ -123,8 +123,10 @@ def note_traced_frame(code: CodeType) -> None:
     from torch._dynamo.eval_frame import dynamo_tls
 
     traced = getattr(dynamo_tls, "traced_frame_infos", None)
-    if traced is not None:
-        traced.append(f"{code.co_name} {code.co_filename}:{code.co_firstlineno}")
+    frame = f"{code.co_name} {code.co_filename}:{code.co_firstlineno}"
+    # (A capture that starts after a graph break is of the same frame.)
+    if traced is not None and frame not in traced:
+        traced.append(frame)
 
 
 def recompile_contexts() -> set[str] | None:

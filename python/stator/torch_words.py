@@ -78,10 +78,38 @@ def in_torchs_words(reason: str, parameters: Sequence[str] = ()) -> str:
     A module is captured from its `__call__(*args, **kwargs)` on, and TorchDynamo's words are about `forward`, whose
     parameters may be given."""
     reason = _in_terms_of_forward(reason, parameters) if parameters else reason
+    variable = re.search(r" \(closure variable (\w+)(.*)\)$", reason)
+    hint = f' (HINT: guard on "{variable[1]}"{variable[2]})' if variable else ""
+    bare = reason[: variable.start()] if variable else reason
     for form, say in _FORMS:
-        if (found := form.fullmatch(reason)) is not None:
-            return f"{say(_without_scope(found[1]), found)}  # {reason}"
+        if (found := form.fullmatch(bare)) is not None:
+            return f"{say(_without_scope(found[1]), found)}{hint}  # {reason}"
     return reason
+
+
+# By the form of a guard's text (src/guard/print.cpp): the first group is the place.
+_GUARDS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
+    (re.compile(form), say)
+    for form, say in (
+        (r"(.+) is torch\.Tensor (.+)", lambda found: f"TENSOR_MATCH: check_tensor({found[1]}, Tensor)"),
+        (r"type of (.+) is (\S+)", lambda found: f"TYPE_MATCH: ___check_type_id({found[1]}), type={found[2]}"),
+        (r"(.+) has (\d+) items?", lambda found: f"LENGTH_CHECK: len({found[1]}) == {found[2]}"),
+        (
+            r"(.+?) is (-?\d[\w.+-]*|'.*'|\".*\"|True|False|None)",
+            lambda found: f"EQUALS_MATCH: {found[1]} == {found[2]}",
+        ),
+        (r"(.+) is the same (\w+)", lambda found: f"ID_MATCH: ___check_obj_id({found[1]}), type={found[2]}"),
+        (r"(.+ (?:==|!=|<=|>=|<|>) .+)", lambda found: f"__SHAPE_GUARD__: {found[1]}"),
+    )
+]
+
+
+def guard_in_torchs_words(guard: str) -> str:
+    """A guard with TorchDynamo's name of its kind, and as Stator writes it as a comment; else as Stator writes it."""
+    for form, say in _GUARDS:
+        if (found := form.fullmatch(guard)) is not None:
+            return f"{say(found)}  # {guard}"
+    return guard
 
 
 def _in_terms_of_forward(reason: str, parameters: Sequence[str]) -> str:

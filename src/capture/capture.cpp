@@ -135,7 +135,9 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     StageClock clock(report, cpython::code_of(request.frame));
     torch_room::GlobalState state = torch_room::snapshot_global_state();
 
-    std::variant<Trace, Again> traced = stator::trace(request.for_trace(), knowledge);
+    TraceRequest to_trace = request.for_trace();
+    if (report.trace_log) to_trace.log = &*report.trace_log;
+    std::variant<Trace, Again> traced = stator::trace(to_trace, knowledge);
     if (auto* again = std::get_if<Again>(&traced)) {
         clock.end("trace");
         return std::move(*again);
@@ -145,6 +147,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     state.reads_autocast = trace.reads_autocast;
     state.reads_numpy_errors = trace.reads_numpy_errors;
     report.mismatched_calls = trace.mismatched_calls;
+    if (report.trace_log && trace.graph) report.trace_log->name_nodes(*trace.graph);
     judge_break(request, trace, report);
     if (trace.end == TraceEnd::Failed) {
         Shared<Entry> failed = make_entry(request, std::move(state), GuardProgram(trace.guards, {}));

@@ -6,6 +6,7 @@ void Entry::visit(const std::function<void(PyObject*)>& visitor) const {
     guards.visit(visitor);
     if (graph.compiled) visitor(graph.compiled.get());
     if (graph.as_captured) visitor(graph.as_captured.get());
+    if (compile_id) visitor(compile_id.get());
     if (forced_backend) visitor(forced_backend.get());
     for (const Ref<>& kept : plan.kept) visitor(kept.get());
 }

@@ -35,6 +35,9 @@ struct Entry : Counted {
     CompiledGraph graph;
     Plan plan;
 
+    /// The observer's id of the capture; empty if nothing observed it.
+    Ref<> compile_id;
+
     /// The backend that `torch.compiler.set_stance` forced; empty if it did not.
     Ref<> forced_backend;
 

@@ -18,6 +18,7 @@ struct CompileOptions {
     Ref<> before_capture;                 // called before every capture; may be empty
     Ref<> guard_filter;                   // decides which guards are checked; may be empty
     bool is_isolated = false;             // other callables do not use its entries: `isolate_recompiles=True`
+    long region = -1;                     // the number that torch gave to such a callable
 };
 
 }  // namespace stator

@@ -74,6 +74,31 @@ Ref<> as_dict(const CaptureReport::NodePlace& place) {
     return dict;
 }
 
+/// Tuples: ("instruction", code, offset, depth), ("node", name), ("effect", source, class).
+Ref<> as_list(const TraceLog& log) {
+    Ref<> list = checked(PyList_New(0));
+    for (const TraceLog::Event& event : log.events()) {
+        Ref<> described;
+        switch (event.kind) {
+            case TraceLog::Event::Kind::Instruction:
+                described = checked(Py_BuildValue("(sOin)", "instruction", event.code.get(), event.offset,
+                                                  static_cast<Py_ssize_t>(event.depth)));
+                break;
+            case TraceLog::Event::Kind::Node:
+                described = checked(Py_BuildValue("(sN)", "node", text(event.name).release()));
+                break;
+            case TraceLog::Event::Kind::Effect:
+                described =
+                    checked(Py_BuildValue("(sNN)", "effect", text(event.name).release(), text(event.type).release()));
+                break;
+            case TraceLog::Event::Kind::Undone:
+                continue;
+        }
+        checked(PyList_Append(list.get(), described.get()));
+    }
+    return list;
+}
+
 Ref<> as_dict(const CaptureReport& report) {
     Ref<> dict = checked(PyDict_New());
     set(dict.get(), "code",
@@ -127,6 +152,7 @@ Ref<> as_dict(const CaptureReport& report) {
                 if (call.caller.code) set(described.get(), "caller", describe(call.caller));
                 return described;
             }));
+    if (report.trace_log) set(dict.get(), "trace", as_list(*report.trace_log));
     Ref<> breaks = checked(PyList_New(0));
     if (report.broken) checked(PyList_Append(breaks.get(), as_dict(*report.broken).get()));
     set(dict.get(), "breaks", breaks);
@@ -205,13 +231,16 @@ ObservedCapture::ObservedCapture(const CompileOptions& options, PyCodeObject* co
     report.has_texts = report_listener != nullptr || options.listener;
     if (capture_observer == nullptr) return;
     observer_ = Ref<>::share(capture_observer);
-    Ref<> wants_texts =
+    Ref<> answer =
         Ref<>::steal(PyObject_CallMethod(observer_.get(), "began", "On", code, static_cast<Py_ssize_t>(entries)));
-    if (!wants_texts) {
+    if (!answer) {
         end_exception_of(observer_.get());
         observer_ = Ref<>();  // for it, the capture has not begun
     }
-    report.has_texts |= wants_texts.get() == Py_True;
+    const long wanted = answer ? PyLong_AsLong(answer.get()) : 0;
+    if (PyErr_Occurred() != nullptr) end_exception_of(observer_.get());
+    report.has_texts |= wanted > 0;
+    if (wanted > 1) report.trace_log.emplace();
 }
 
 ObservedCapture::~ObservedCapture() {
@@ -220,6 +249,26 @@ ObservedCapture::~ObservedCapture() {
     ErrorAside aside;
     Ref<> done = Ref<>::steal(PyObject_CallMethod(observer_.get(), "ended", nullptr));
     if (!done) end_exception_of(observer_.get());
+}
+
+Ref<> ObservedCapture::compile_id() const {
+    if (!observer_) return {};
+    Ref<> id = Ref<>::steal(PyObject_CallMethod(observer_.get(), "compile_id", nullptr));
+    if (!id) end_exception_of(observer_.get());
+    return id;
+}
+
+void tell_listener_of_recompile(Borrowed<> listener, const std::vector<std::string>& reasons) {
+    ErrorAside aside;
+    try {
+        Ref<> recompiled = checked(PyDict_New());
+        set(recompiled.get(), "reasons", list_of(reasons, [](const std::string& reason) { return text(reason); }));
+        Ref<> report = checked(PyDict_New());
+        set(report.get(), "recompiled", recompiled);
+        checked(PyObject_CallOneArg(listener.get(), report.get()));
+    } catch (const PythonError&) {
+        end_exception_of(listener);
+    }
 }
 
 void publish(const CaptureReport& report) {

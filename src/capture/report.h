@@ -10,6 +10,7 @@
 #include "capture/callee.h"
 #include "capture/options.h"
 #include "trace/trace.h"
+#include "trace/trace_log.h"
 
 namespace stator {
 
@@ -45,11 +46,13 @@ struct CaptureReport {
     std::vector<NodePlace> places;  // where in the program each operation was called
     bool is_captured = false;
     std::optional<BreakReport> broken;
+    std::optional<TraceLog> trace_log;  // if somebody reads it
 
     /// Discards the results of earlier attempts, except their times.
     void start_attempt() {
         mismatched_calls.clear();
         broken.reset();
+        if (trace_log) trace_log->clear();
     }
     /// Describes where the operations of a graph come from.
     void describe_places(const Trace& trace);
@@ -76,10 +79,16 @@ class ObservedCapture {
     ObservedCapture(const ObservedCapture&) = delete;
     ObservedCapture& operator=(const ObservedCapture&) = delete;
 
+    /// The id that the observer gave to this capture; empty without one.
+    Ref<> compile_id() const;
+
   private:
     Ref<> observer_;
     bool is_shown_ = false;
 };
+
+/// Tells the listener of a callable whose entries another callable has tried in vain. Never raises.
+void tell_listener_of_recompile(Borrowed<> listener, const std::vector<std::string>& reasons);
 
 /// Passes the report to the observer, and if it has texts to the listeners of this thread and of the callable. Never
 /// raises.

@@ -1,4 +1,5 @@
 /// Guard programs as text: guards, steps, and the reason why a check failed.
+#include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "guard/state.h"
@@ -167,6 +168,22 @@ std::string GuardProgram::State::explain_failure() const {
             break;
     }
     return print_fact(fact) + ": does not hold any more";
+}
+
+std::string GuardProgram::State::closure_variable_of_failure() const {
+    if (failed == kInterrupted || fact_of_step[failed] < 0) return "";
+    const std::int32_t place = facts[fact_of_step[failed]].place;
+    std::int32_t contents = place;
+    while (contents >= 0 && places[contents].access != Access::CellContents) contents = places[contents].parent;
+    const std::int32_t cell = contents < 0 ? -1 : places[contents].parent;
+    if (cell < 0 || places[cell].access != Access::ClosureCell || places[cell].parent < 0) return "";
+    PyObject* function = registers[places[cell].parent];
+    if (function == nullptr || !PyFunction_Check(function)) return "";
+    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+    Ref<> names = checked(PyCode_GetFreevars(code));
+    if (places[cell].number >= PyTuple_GET_SIZE(names.get())) return "";
+    const std::string name(utf8(PyTuple_GET_ITEM(names.get(), places[cell].number)));
+    return " (closure variable " + name + print_place(place).substr(print_place(contents).size()) + ")";
 }
 
 }  // namespace stator

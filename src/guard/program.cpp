@@ -547,7 +547,7 @@ void GuardProgram::release() {
 }
 
 std::string GuardProgram::explain(PyObject* const* slots, PyObject* function) {
-    return check(slots, function) ? "" : state_->explain_failure();
+    return check(slots, function) ? "" : state_->explain_failure() + state_->closure_variable_of_failure();
 }
 
 std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* slots, PyObject* function) {

@@ -108,6 +108,8 @@ struct GuardProgram::State {
     std::string print_fact(const Fact& fact) const;
     std::string print_step(std::size_t index) const;
     std::string explain_failure() const;
+    /// ` (closure variable n.scale)` if the guard that failed is about such a variable of a function; else empty.
+    std::string closure_variable_of_failure() const;
     std::string print_expression(std::int64_t index) const;
 };
 

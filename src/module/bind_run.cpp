@@ -18,6 +18,7 @@
 #include "run/counts.h"
 #include "run/frame_run.h"
 #include "run/orphans.h"
+#include "run/skipped_code.h"
 #include "shape/language/registry.h"
 #include "torch/known.h"
 #include "value/builtins/builtin.h"
@@ -182,6 +183,8 @@ PyObject* make(PyTypeObject* type, PyObject* positional, PyObject* keywords) {
     if (PyObject* listener = given("before_capture")) chosen.before_capture = Ref<>::share(listener);
     if (PyObject* filter = given("guard_filter")) chosen.guard_filter = Ref<>::share(filter);
     chosen.is_isolated = is_on("isolate_recompiles");
+    if (PyObject* region = given("region"); region != nullptr && PyLong_Check(region))
+        chosen.region = PyLong_AsLong(region);
     compiled->cache = new EntryCache(std::move(chosen));
     compiled->vectorcall = current_call();
     compiled->callable = Py_NewRef(callable);
@@ -470,6 +473,28 @@ PyObject* callables(PyObject*, PyObject*) {
     });
 }
 
+/// For tools that read torch._dynamo's caches (stator/cache_views.py).
+PyObject* entries_of(PyObject*, PyObject* code) {
+    if (!PyCode_Check(code)) return PyErr_Format(PyExc_TypeError, "a code object is expected");
+    return at_boundary([&] {
+        Ref<> list = checked(PyList_New(0));
+        for (const OwnedEntry& one : EntryCache::entries_of(reinterpret_cast<PyCodeObject*>(code), {0})) {
+            auto or_none = [](const Ref<>& object) { return object ? object.get() : Py_None; };
+            Ref<> described =
+                checked(Py_BuildValue("(lOON)", one.region, or_none(one.entry->compile_id), or_none(one.backend),
+                                      list_of_texts(one.entry->guards.print()).release()));
+            checked(PyList_Append(list.get(), described.get()));
+        }
+        return list;
+    });
+}
+
+PyObject* skip_code(PyObject*, PyObject* code) {
+    if (!PyCode_Check(code)) return PyErr_Format(PyExc_TypeError, "a code object is expected");
+    if (!at_boundary([&] { skip(reinterpret_cast<PyCodeObject*>(code)); })) return nullptr;
+    Py_RETURN_NONE;
+}
+
 PyObject* collect(PyObject*, PyObject* callback) {
     PyObject* before = report_listener;
     report_listener = callback == Py_None ? nullptr : Py_NewRef(callback);
@@ -535,6 +560,8 @@ PyMethodDef kFunctions[] = {
      "Sets the type slots that make instances of the class compiled modules."},
     {"reset", reset, METH_NOARGS, "Drops every entry."},
     {"callables", callables, METH_NOARGS, "(callable, was called, captures, graphs) of every compiled callable."},
+    {"entries_of", entries_of, METH_O, "(region, compile id, backend, guards) of each entry for the start of a code."},
+    {"skip_code", skip_code, METH_O, "Frames of this code object run uncompiled from now on."},
     {"collect", collect, METH_O, "Sets the listener for captures of this thread; returns the previous one."},
     {"watch_calls", watch_calls, METH_O, "Sets the listener for calls in this thread; returns the previous one."},
     {"run_uncompiled", run_uncompiled, METH_O,

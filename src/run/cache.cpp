@@ -1,5 +1,7 @@
 #include "run/cache.h"
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_set>
 #include <utility>
 
@@ -52,8 +54,23 @@ SharedKnowledge& EntryCache::knowledge_of(PyCodeObject* code) {
         if (compiles_like(*other)) break;
         shared = nullptr;
     }
-    if (!shared) shared = Shared<SharedKnowledge>::make();
+    if (!shared) {
+        shared = Shared<SharedKnowledge>::make();
+        if (options_.is_isolated) shared->known.add(changes_seen_by_others(code));
+    }
     return *knowledge_.insert_or_assign(code, std::move(shared)).first->second;
+}
+
+Knowledge EntryCache::changes_seen_by_others(PyCodeObject* code) const {
+    Knowledge changes;
+    for (const EntryCache* other : all_caches()) {
+        auto found = other->knowledge_.find(code);
+        if (other == this || found == other->knowledge_.end()) continue;
+        const Knowledge& known = found->second->known;
+        changes.changing_numbers.insert(known.changing_numbers.begin(), known.changing_numbers.end());
+        changes.changing_in_place.insert(known.changing_in_place.begin(), known.changing_in_place.end());
+    }
+    return changes;
 }
 
 bool EntryCache::compiles_like(const EntryCache& other) const {
@@ -70,10 +87,9 @@ bool EntryCache::compiles_like(const EntryCache& other) const {
     return is_same == 1;
 }
 
-std::vector<Shared<Entry>> EntryCache::entries_of_others(cpython::Frame* frame, bytecode::Index at,
-                                                         bool is_main) const {
+std::vector<OwnedEntry> EntryCache::entries_of_others(cpython::Frame* frame, bytecode::Index at, bool is_main) const {
     PyCodeObject* code = cpython::code_of(frame);
-    std::vector<Shared<Entry>> found;
+    std::vector<OwnedEntry> found;
     for (const EntryCache* other : std::vector<EntryCache*>(all_caches().begin(), all_caches().end())) {
         // Comparing backends may run any code, and may free a cache.
         if (other == this || !all_caches().contains(const_cast<EntryCache*>(other))) continue;
@@ -81,8 +97,27 @@ std::vector<Shared<Entry>> EntryCache::entries_of_others(cpython::Frame* frame, 
         Shared<EntryPoint> point = is_main ? other->start_ : inner == other->inner_.end() ? nullptr : inner->second;
         if (!point || point->is_empty() || point->entries()[0]->code.get() != code) continue;
         if (other->use_.settings != use_.settings) continue;
-        std::vector<Shared<Entry>> entries = point->entries();
-        if (compiles_like(*other)) found.insert(found.end(), entries.begin(), entries.end());
+        std::vector<OwnedEntry> entries;
+        for (const Shared<Entry>& entry : point->entries()) entries.push_back(other->owned(entry));
+        if (compiles_like(*other)) std::ranges::move(entries, std::back_inserter(found));
+    }
+    return found;
+}
+
+std::vector<OwnedEntry> EntryCache::entries_of(PyCodeObject* code, bytecode::Index at) {
+    std::vector<OwnedEntry> found;
+    auto add = [&](const EntryCache& cache, const EntryPoint& point) {
+        for (const Shared<Entry>& entry : point.entries()) {
+            const bool is_known = std::ranges::find(found, entry.get(), [](const OwnedEntry& one) {
+                                      return one.entry.get();
+                                  }) != found.end();
+            if (entry->is_captured && entry->code.get() == code && entry->at == at && !is_known)
+                found.push_back(cache.owned(entry));
+        }
+    };
+    for (const EntryCache* cache : all_caches()) {
+        add(*cache, *cache->start_);
+        if (auto inner = cache->inner_.find({code, at}); inner != cache->inner_.end()) add(*cache, *inner->second);
     }
     return found;
 }

@@ -25,6 +25,14 @@ struct CacheUse {
     friend bool operator==(const CacheUse&, const CacheUse&) = default;
 };
 
+/// An entry of a callable, and what that callable was compiled with.
+struct OwnedEntry {
+    Shared<Entry> entry;
+    Ref<> backend;
+    Ref<> listener;
+    long region = -1;
+};
+
 class EntryCache {
   public:
     explicit EntryCache(CompileOptions options);
@@ -39,7 +47,10 @@ class EntryCache {
     }
     /// Entries of callables that were compiled with the same options, under the same settings, for the same instruction
     /// of the same code.
-    std::vector<Shared<Entry>> entries_of_others(cpython::Frame* frame, bytecode::Index at, bool is_main) const;
+    std::vector<OwnedEntry> entries_of_others(cpython::Frame* frame, bytecode::Index at, bool is_main) const;
+    /// The captured entries of all callables, freed ones that are kept included, that start at an instruction of the
+    /// code: those of a callable together, its last used one first. An entry that several callables use is listed once.
+    static std::vector<OwnedEntry> entries_of(PyCodeObject* code, bytecode::Index at);
     /// Whether entries of the other could have been captured here. May run any code.
     bool compiles_like(const EntryCache& other) const;
     const CacheUse& use() const { return use_; }
@@ -85,6 +96,12 @@ class EntryCache {
         }
     };
 
+    /// What changed between the calls of all others: it depends on the program alone. As in torch.compile, an isolated
+    /// callable starts with that.
+    Knowledge changes_seen_by_others(PyCodeObject* code) const;
+    OwnedEntry owned(Shared<Entry> entry) const {
+        return {std::move(entry), options_.backend, options_.listener, options_.region};
+    }
     Shared<EntryPoint> inner_point(cpython::Frame* frame, bytecode::Index at);
 
     CompileOptions options_;

@@ -16,6 +16,7 @@
 #include "cpython/code_object.h"
 #include "run/counts.h"
 #include "run/orphans.h"
+#include "run/skipped_code.h"
 #include "run/stance.h"
 #include "torch/fake.h"
 
@@ -40,14 +41,16 @@ PyObject* owner_of(const Entry& entry) {
 }
 
 [[noreturn]] void raise_recompile(const std::vector<Shared<Entry>> entries, cpython::Frame* frame, bytecode::Index at) {
-    std::string reasons;
-    for (const auto& entry : entries) reasons += "\n- " + entry->explain(frame);
-    if (reasons.empty()) reasons = " nothing was captured yet";
-    PyErr_Format(
-        PyExc_RuntimeError,
-        "Detected recompile when torch.compile stance is 'fail_on_recompile'. %s would have to be "
-        "captured, because:%s\nMake that value the same on every call, or call it once under the default stance.",
-        callee_of(frame, at).print().c_str(), reasons.c_str());
+    Ref<> reasons = checked(PyList_New(0));
+    for (const Shared<Entry>& entry : entries) {
+        const std::string reason = entry->explain(frame);
+        Ref<> id = entry->compile_id ? entry->compile_id : Ref<>::share(Py_None);
+        checked(PyList_Append(reasons.get(), checked(Py_BuildValue("(Os)", id.get(), reason.c_str())).get()));
+    }
+    Ref<> errors = checked(PyImport_ImportModule("stator.errors"));
+    checked(PyObject_CallMethod(errors.get(), "raise_recompile_in_stance", "sOO", callee_of(frame, at).print().c_str(),
+                                cpython::code_of(frame), reasons.get()));
+    PyErr_SetString(PyExc_RuntimeError, "stator.errors.raise_recompile_in_stance did not raise");
     throw PythonError();
 }
 
@@ -105,7 +108,7 @@ bool runs_on_fake_tensors(cpython::Frame* frame) {
 }
 
 /// Whether the recompile limit allows another entry; removes the entries of freed instances.
-bool has_room(EntryPoint& point, cpython::Frame* frame, const CompileOptions& options) {
+bool has_room(EntryPoint& point, cpython::Frame* frame, bytecode::Index at, const CompileOptions& options) {
     // Each instance may have as many entries as the recompile limit allows; more than this in total is considered a
     // mistake, unless the program has set torch's limit on the total.
     constexpr std::size_t kMostInstances = 1024;
@@ -113,13 +116,16 @@ bool has_room(EntryPoint& point, cpython::Frame* frame, const CompileOptions& op
     const long chosen = options.recompile_limit ? *options.recompile_limit : shared_setting("recompile_limit", kLimit);
     const auto limit = static_cast<std::size_t>(std::max(0L, chosen));
     const long accumulated = dynamo_number("accumulated_recompile_limit", kAccumulated);
-    const std::size_t most =
-        accumulated == kAccumulated ? limit * kMostInstances : static_cast<std::size_t>(std::max(0L, accumulated));
+    const bool is_default = accumulated == kAccumulated;
+    const std::size_t most = is_default ? limit * kMostInstances : static_cast<std::size_t>(std::max(0L, accumulated));
     PyObject* instance = instance_of(frame);
     auto is_there = [&] {
         std::size_t competing = 0;
         for (const auto& entry : point.entries()) competing += owner_of(*entry) == instance;
-        return competing < limit && point.entries().size() < most;
+        // torch's limit is for all callables of the code.
+        const std::size_t all =
+            is_default ? point.entries().size() : EntryCache::entries_of(cpython::code_of(frame), at).size();
+        return competing < limit && all < most;
     };
     std::vector<Shared<Entry>> forgotten = point.take_entries_of_freed_instances(/*has_to_be=*/!is_there());
     return is_there();
@@ -174,7 +180,7 @@ Shared<Entry> captured_elsewhere(const EntryCache& cache, cpython::Frame* frame,
                                  const Ref<>& forced_backend) {
     PyObject* instance = instance_of(frame);
     PyObject* const globals = cpython::globals_of(frame);
-    for (const Shared<Entry>& entry : cache.entries_of_others(frame, at, is_main)) {
+    for (const auto& [entry, backend, listener, region] : cache.entries_of_others(frame, at, is_main)) {
         const bool is_of_this_kind = (instance != nullptr) == static_cast<bool>(entry->owner);
         if (entry->is_captured && is_of_this_kind && entry->globals == globals && entry->at == at &&
             entry->forced_backend == forced_backend && entry->matches(frame))
@@ -205,6 +211,14 @@ bool must_not_run_uncompiled(const CompileOptions& options) {
     throw PythonError();
 }
 
+[[noreturn]] void raise_nothing_compiled(cpython::Frame* frame, bytecode::Index at) {
+    PyErr_Format(PyExc_RuntimeError,
+                 "torch.compile with fullgraph=True found no compiled frames: %s is not compiled, because "
+                 "torch._dynamo.config.disable or TORCH_COMPILE_DISABLE is set.",
+                 callee_of(frame, at).print().c_str());
+    throw PythonError();
+}
+
 /// Raises an error if a setting of torch forbids recompiles. Throws PythonError.
 void refuse_recompile(const EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
     if (!dynamo_switch("error_on_recompile", "")) return;
@@ -227,6 +241,12 @@ void warn_of_recompile_limit(EntryPoint& point, cpython::Frame* frame, bytecode:
                "Stator has captured " + at_limit.print() + " " + std::to_string(captures) +
                    " times, which is the recompile limit. Calls that match none of these entries run uncompiled: " +
                    reason + ". Make that value the same on every call, or raise stator.config.recompile_limit.");
+}
+
+/// The entries of callables that are compiled alike were tried too: their listeners hear why they do not match.
+void tell_others_of_recompile(const EntryCache& cache, cpython::Frame* frame, bytecode::Index at, bool is_main) {
+    for (const auto& [entry, backend, listener, region] : cache.entries_of_others(frame, at, is_main))
+        if (listener && entry->is_captured) tell_listener_of_recompile(listener.get(), {entry->explain(frame)});
 }
 
 /// A new entry for the frame; null if it runs uncompiled. Throws PythonError.
@@ -256,6 +276,7 @@ Shared<Entry> capture_new(EntryCache& cache, EntryPoint& point, cpython::Frame* 
     if (failed && cache.options().fullgraph) raise_unsupported(*failed);
     if (failed) report_internal_error(cpython::code_of(frame), failed->reason);
     if (!entry) return nullptr;
+    entry->compile_id = observed.compile_id();
     point.first_call = nullptr;
     entry->forced_backend = forced_backend;
     entry->globals = cpython::globals_of(frame);
@@ -283,13 +304,19 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
         return nullptr;
     }
     refuse_fx_tracing();
-    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE") || is_seen_by_dispatch_mode() || runs_on_fake_tensors(frame))
+    if (dynamo_switch("disable", "TORCH_COMPILE_DISABLE")) {
+        // As in torch.compile, which checks that only for the default stance.
+        if (is_main && cache.options().fullgraph && current_stance().kind == Stance::Kind::Default)
+            raise_nothing_compiled(frame, at);
+        return nullptr;
+    }
+    if (is_seen_by_dispatch_mode() || runs_on_fake_tensors(frame) || is_skipped(cpython::code_of(frame)))
         return nullptr;
     cache.note_entered();
     // The garbage collector has cleared the callable, and a finalizer calls it.
     if (!cache.options().backend) return nullptr;
     if (!point.is_empty()) refuse_recompile(point, frame, at);
-    if (!has_room(point, frame, cache.options())) {
+    if (!has_room(point, frame, at, cache.options())) {
         if (must_not_run_uncompiled(cache.options())) raise_recompile_limit(point, frame, at);
         warn_of_recompile_limit(point, frame, at);
         return nullptr;
@@ -299,6 +326,7 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
         return entry->matches(frame) ? entry : nullptr;
     }
     announce(cache, is_main);
+    if (!point.is_empty()) tell_others_of_recompile(cache, frame, at, is_main);
     // What observes the capture runs code at its end. That is before the guards are checked: another thread may check
     // the guards of an entry as soon as a cache has it.
     Shared<Entry> entry = capture_new(cache, point, frame, at, forced_backend);

@@ -10,6 +10,7 @@
 #include "cpython/objects.h"
 #include "cpython/opcodes.h"
 #include "run/patterns.h"
+#include "run/skipped_code.h"
 
 namespace stator {
 
@@ -139,6 +140,7 @@ Stepped Step::call(std::size_t count, PyObject* names, int operands) {
         ++count;
     }
     std::size_t positional = count - (names == nullptr ? 0 : static_cast<std::size_t>(PyTuple_GET_SIZE(names)));
+    if (leaves_frame_uncompiled(callable)) throw LeaveToCPython();
     // `next(generator)` is the only C call that resumes Python code which can be captured.
     if (callable == builtin_next() && positional == 1 && names == nullptr && PyGen_CheckExact(arguments[0])) {
         PyObject* result = nullptr;

@@ -61,6 +61,10 @@ void EffectWriter::log(Effect effect) {
                                 ", which existed before the call, gets a key with a user-defined __hash__ or __eq__");
     if (effect.object != nullptr) tracer_.keep(Ref<>::share(effect.object));
     lifetimes_.note_replaced(effect);
+    if (const Value* changed = effect.from[0]; trace_log_ != nullptr && changed->source != nullptr) {
+        const std::size_t position = trace_log_->note_effect(print(*changed->source), type_name(changed->type()));
+        tracer_.on_undo([log = trace_log_, position] { log->undo(position); });
+    }
     effects_.push_back(std::move(effect));
     tracer_.on_undo([this] { effects_.pop_back(); });
 }

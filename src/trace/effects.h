@@ -5,6 +5,7 @@
 
 #include "effect/plan.h"
 #include "trace/lifetimes.h"
+#include "trace/trace_log.h"
 #include "value/effect_log.h"
 #include "value/tracer.h"
 
@@ -12,7 +13,9 @@ namespace stator {
 
 class EffectWriter final : public EffectLog {
   public:
-    EffectWriter(Tracer& tracer, Lifetimes& lifetimes) : tracer_(tracer), lifetimes_(lifetimes) {}
+    /// `trace_log` may be null.
+    EffectWriter(Tracer& tracer, Lifetimes& lifetimes, TraceLog* trace_log)
+        : tracer_(tracer), lifetimes_(lifetimes), trace_log_(trace_log) {}
 
     void log(Effect effect) override;
     void expect_made_in_trace(const Value* value) override;
@@ -26,6 +29,7 @@ class EffectWriter final : public EffectLog {
   private:
     Tracer& tracer_;
     Lifetimes& lifetimes_;
+    TraceLog* trace_log_;
 };
 
 }  // namespace stator

@@ -61,8 +61,9 @@ Interpreter::Interpreter(const TraceRequest& request, const Knowledge& knowledge
     : Tracer(knowledge, request.run_by, request.wants_one_graph, request.dynamic),
       torch_modes_(*this),
       lifetimes_(*this, stack_),
-      effect_writer_(*this, lifetimes_),
+      effect_writer_(*this, lifetimes_, request.log),
       recorder_(*this, stack_, lifetimes_, request),
+      trace_log_(request.log),
       entered_generator_(request.is_generator),
       is_resumed_(request.at.value != 0) {
     captures_scalars_ = request.captures_scalars;
@@ -182,6 +183,7 @@ void Interpreter::run() {
     try {
         try {
             interpret();
+            if (trace_log_ != nullptr) trace_log_->note_nodes(recorder_.graph());
             exit_ = exit_writer().write_return(result_);
             end_ = TraceEnd::Returned;
             return;
@@ -256,6 +258,8 @@ void Interpreter::step_until_interrupted() {
         }
         ++instructions_;
         const bytecode::Instruction& instruction = (*frame.code)[frame.at];
+        if (trace_log_ != nullptr) [[unlikely]]
+            note_step(frame, instruction);
         if (only_loads(instruction.op)) {
             execute(frame, instruction);
             continue;
@@ -269,6 +273,12 @@ void Interpreter::step_until_interrupted() {
         execute(frame, instruction);
         if (lifetimes_.needs_checks() && result_ == nullptr) lifetimes_.check_instruction();
     }
+}
+
+void Interpreter::note_step(const BytecodeFrame& frame, const bytecode::Instruction& instruction) {
+    trace_log_->note_nodes(recorder_.graph());
+    const auto depth = std::ranges::count_if(stack_.frames, [](const Activation* one) { return !one->is_task; });
+    trace_log_->note_instruction(frame.function->code, instruction.offset, static_cast<std::size_t>(depth) - 1);
 }
 
 inline void Interpreter::execute(BytecodeFrame& frame, const bytecode::Instruction& instruction) {

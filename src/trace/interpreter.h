@@ -94,6 +94,8 @@ class Interpreter final : public Tracer {
     /// Executes an instruction of a deferred graph, and notes what it reads.
     void execute_deferred(BytecodeFrame& frame, const bytecode::Instruction& instruction);
     void complete_instruction(BytecodeFrame& frame, int pops, Completion complete, Value* result);
+    /// Notes the instruction, and the nodes that the last one made.
+    void note_step(const BytecodeFrame& frame, const bytecode::Instruction& instruction);
     /// Undoes the changes of the current instruction, and pops the frames above its own.
     void roll_back();
     void record_break(const Break& reason);
@@ -149,6 +151,8 @@ class Interpreter final : public Tracer {
     Lifetimes lifetimes_;
     EffectWriter effect_writer_;
     GraphRecorder recorder_;
+
+    TraceLog* const trace_log_;  // may be null
 
     std::vector<BytecodeFrame*> free_frames_;
     std::size_t open_tasks_ = 0;

@@ -21,6 +21,8 @@
 
 namespace stator {
 
+class TraceLog;
+
 /// A line of the user's program.
 struct UserLine {
     Ref<PyCodeObject> code;
@@ -101,6 +103,9 @@ struct TraceRequest {
         PyObject* target;
     };
     std::optional<Stop> stop_before;
+
+    /// What to note the steps of the trace in; null if nobody reads them.
+    TraceLog* log = nullptr;
 
     static TraceRequest of(cpython::Frame* frame, bytecode::Index at);
 };

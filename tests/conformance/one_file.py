@@ -125,10 +125,13 @@ def main() -> None:
     skipped = set(json.loads(Path(done).read_text()))
     wanted = words.split()
     outcomes = Outcomes(Path(results))
+    tests = unittest.TestSuite()
     for test in all_tests(unittest.defaultTestLoader.loadTestsFromModule(module)):
         name = name_of(test)
         if name not in skipped and (not wanted or any(word in name for word in wanted)):
-            test.run(outcomes)
+            tests.addTest(test)
+    # (A suite also calls `setUpClass`, where classes change settings.)
+    tests.run(outcomes)
     # Threads of compilers would outlive the interpreter.
     sys.stderr.flush()
     os._exit(0)

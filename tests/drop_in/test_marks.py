@@ -145,7 +145,7 @@ def skips(x):
     return x * 2
 
 
-@program("step_unsupported", 2)
+@program("step_unsupported", 1)
 def steps(x):
     x = x + 1
     torch._dynamo.step_unsupported()

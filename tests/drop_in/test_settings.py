@@ -164,6 +164,13 @@ def test_disable_captures_nothing():
     assert counter.frame_count == 1
 
 
+def test_disable_is_an_error_for_a_full_graph():
+    compiled = torch.compile(lambda x: x + 1, backend="eager", fullgraph=True)
+    with dynamo_config.patch(disable=True), pytest.raises(RuntimeError, match="found no compiled frames"):
+        compiled(torch.ones(1))
+    assert compiled(torch.ones(1)).item() == 2
+
+
 def test_parameters_may_be_attributes_of_the_graph():
     seen = []
 

@@ -163,8 +163,11 @@ def test_a_number_that_can_not_be_a_variable_is_named(tmp_path):
         """
 factors = {3: 2, 4: 5}
 f = stator.compile(lambda x, n: torch.relu(x) * factors[n], backend=backend)
+stator.config.collective_alone_seconds = 1
 f(torch.ones(2), 3)
-f(torch.ones(2), 4) if rank == 0 else f(torch.ones(2).double(), 3)
+if rank == 0:
+    f(torch.ones(2), 4)
+f(torch.ones(2).double(), 4 if rank == 0 else 3)
 """,
         tmp_path,
     )
@@ -277,6 +280,58 @@ else:
         tmp_path,
     )
     assert "RanksDiverged rank 1 did not compile" in printed[0], printed
+
+
+def test_a_rank_compiles_alone_what_all_have_compiled_before(tmp_path):
+    """Rank 0 meets a size alone, twice, and then all of them meet a new dtype together."""
+    printed = run(
+        """
+stator.config.collective_alone_seconds = 1
+f = stator.compile(lambda x, w: torch.relu(x @ w).reshape(x.shape[0] * 3) + 1, backend=backend, dynamic=False)
+for step in range(4):
+    rows = 5 + step if rank == 0 and step in (1, 2) else 4
+    kind = torch.float64 if step == 3 else torch.float32
+    x, w = torch.ones(rows, 4, dtype=kind), torch.ones(4, 3, dtype=kind)
+    print("same", step, torch.equal(f(x, w), torch.relu(x @ w).reshape(rows * 3) + 1))
+distributed.barrier()
+""",
+        tmp_path, ranks=3,
+    )  # fmt: skip
+    for rank, text in enumerate(printed):
+        assert all(f"same {step} True" in text for step in range(4)) and "RanksDiverged" not in text, printed
+        assert f"graphs {4 if rank == 0 else 2}" in text, printed
+
+
+def test_a_rank_that_captures_something_else_alone_does_not_go_on(tmp_path):
+    printed = run(
+        """
+stator.config.collective_alone_seconds = 1
+stator.config.collective_seconds = 3
+f = stator.compile(lambda x, wanted: torch.relu(x) if wanted else torch.sigmoid(x), backend=backend)
+f(torch.ones(2), True)
+f(torch.ones(2), rank != 0)
+if rank == 1:
+    import time; time.sleep(5)
+""",
+        tmp_path,
+    )
+    assert "RanksDiverged rank 1 did not compile" in printed[0] and "graphs 1" in printed[0], printed
+    assert "RanksDiverged" not in printed[1], printed
+
+
+def test_a_rank_that_ends_is_named_at_once(tmp_path):
+    printed = run(
+        """
+stator.config.collective_seconds = 100
+f = stator.compile(lambda x: torch.relu(x), backend=backend)
+f(torch.ones(2))
+if rank == 1:
+    raise ValueError("no data")
+f(torch.ones(2).double())
+""",
+        tmp_path,
+    )
+    assert "RanksDiverged rank 1 has ended" in printed[0], printed
 
 
 def test_alone_nothing_is_asked():

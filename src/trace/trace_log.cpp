@@ -1,0 +1,36 @@
+#include "trace/trace_log.h"
+
+#include <algorithm>
+
+namespace stator {
+
+void TraceLog::note_nodes(const graph::Graph& graph) {
+    const auto& nodes = graph.nodes();
+    // A graph break has removed some.
+    noted_nodes_ = std::min(noted_nodes_, nodes.size());
+    for (; noted_nodes_ < nodes.size(); ++noted_nodes_) {
+        const graph::Node* node = nodes[noted_nodes_];
+        if (node->kind != graph::NodeKind::Function && node->kind != graph::NodeKind::Method) continue;
+        unnamed_.emplace_back(events_.size(), node);
+        events_.push_back({Event::Kind::Node, {}, 0, 0, {}, {}});
+    }
+}
+
+std::size_t TraceLog::note_effect(std::string source, std::string type) {
+    events_.push_back({Event::Kind::Effect, {}, 0, 0, std::move(source), std::move(type)});
+    return events_.size() - 1;
+}
+
+void TraceLog::name_nodes(const graph::Graph& graph) {
+    graph.ensure_names();
+    for (const auto& [position, node] : unnamed_) {
+        const bool is_in_graph = std::ranges::find(graph.nodes(), node) != graph.nodes().end();
+        if (is_in_graph)
+            events_[position].name = node->first_name.empty() ? node->name : node->first_name;
+        else
+            undo(position);
+    }
+    unnamed_.clear();
+}
+
+}  // namespace stator

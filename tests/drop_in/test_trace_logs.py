@@ -1,0 +1,148 @@
+"""Logs of torch that follow a trace step by step."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+import torch
+import torch._dynamo
+
+from tests.support.processes import fresh
+
+
+@pytest.fixture(autouse=True)
+def fresh_state(installed: None) -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._logging.set_logs()
+
+
+def logged(artifact, call):
+    """The messages of one artifact of torch's logs."""
+    messages = []
+
+    class Handler(logging.Handler):
+        def emit(self, record):
+            messages.append(record.getMessage())
+
+    torch._logging.set_logs(**{artifact: True})
+    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.endswith(f".__{artifact}")]
+    handler = Handler()
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        call()
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+    return messages
+
+
+def inner(x, notes):
+    notes.append(1)
+    return x * 2
+
+
+def program(x, notes):
+    y = inner(x, notes)
+    notes.append(2)
+    return y + 1
+
+
+def run():
+    torch.compile(program, backend="eager")(torch.ones(2), [])
+
+
+def test_trace_source():
+    lines = [text.splitlines() for text in logged("trace_source", run)]
+    assert all(head.startswith("TRACE starts_line ") for head, _ in lines)
+    sources = [source.strip() for _, source in lines if "def " not in source]
+    assert sources == ["y = inner(x, notes)", "notes.append(1)", "return x * 2", "notes.append(2)", "return y + 1"]
+    (deep,) = (head for head, source in lines if "return x * 2" in source)
+    assert deep.endswith("in inner (inner) (inline depth: 1)")
+
+
+def test_trace_call():
+    first, second, third = logged("trace_call", run)
+    assert (
+        first.startswith("TRACE inlined call inner from ") and first.splitlines()[-2].strip() == "y = inner(x, notes)"
+    )
+    assert second.startswith("TRACE FX call mul from ") and second.splitlines()[-1].strip() == "~~^~~"
+    assert third.startswith("TRACE FX call add from ")
+
+
+def test_trace_bytecode():
+    assert any(text.startswith("TRACE LOAD_FAST x") for text in logged("trace_bytecode", run))
+
+
+def test_side_effects():
+    (text,) = logged("side_effects", run)
+    assert text.startswith("Mutating object of type list (source name: L['notes'])\n")
+    first, second = text.split("********")
+    assert [line.strip() for line in first.splitlines() if "notes" in line][-2:] == [
+        "y = inner(x, notes)",
+        "notes.append(1)",
+    ]
+    assert "in run\n" in first and "notes.append(2)" in second and "inner(" not in second
+
+
+def test_an_instruction_that_broke_the_graph_has_no_effect():
+    def broken(x, notes):
+        y = x + 1
+        notes.append(torch._dynamo.graph_break() or 1)
+        return y + len(notes)
+
+    texts = logged("side_effects", lambda: torch.compile(broken, backend="eager")(torch.ones(2), []))
+    assert len(texts) == 1
+
+
+def test_bytecode():
+    original, plan = logged("bytecode", run)
+    assert original.startswith("ORIGINAL BYTECODE program ") and "RETURN_VALUE" in original
+    assert plan.startswith("PLAN IN PLACE OF MODIFIED BYTECODE program ")
+
+
+OFF = """
+import torch, stator
+from stator._engine import engine
+stator.install()
+reports = []
+import torch._dynamo
+for artifacts in ({}, {"trace_source": True}, {}):
+    torch._dynamo.reset()
+    torch._logging.set_logs(**artifacts)
+    before = engine().collect(reports.append)
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    engine().collect(before)
+print("noted", ["trace" in report for report in reports])
+"""
+
+
+def test_nothing_is_noted_while_the_logs_are_off():
+    """(In a process without the handlers of pytest, which torch's structured trace would be kept by.)"""
+    assert fresh(OFF).endswith("noted [False, True, False]")
+
+
+def test_guards_and_recompiles_in_torchs_words():
+    def make(n):
+        return lambda x: x * n
+
+    compiled = torch.compile(lambda f, x, items: f(x) * items[0], backend="eager", dynamic=False)
+
+    def calls():
+        compiled(make(2), torch.ones(2), [3.0, 4.0])
+        compiled(make(3), torch.ones(2), [3.0, 4.0])
+
+    guards = logged("guards", calls)[0]
+    for text in (
+        "GLOBAL_STATE: ___check_global_state() against {",
+        "EQUALS_MATCH: L['items'][0] == 3.0  # L['items'][0] is 3.0",
+        "LENGTH_CHECK: len(L['items']) == 2",
+        "TENSOR_MATCH: check_tensor(L['x'], Tensor)",
+    ):
+        assert text in guards
+    torch._dynamo.reset()
+    (recompiled,) = logged("recompiles", calls)
+    assert 'f.__closure__[0].cell_contents == 2 (HINT: guard on "n")  # ' in recompiled
