@@ -246,11 +246,19 @@ def _as_if_compiling() -> Iterator[None]:
 @contextmanager
 def _kept_for_another_backward(context: Any) -> Iterator[None]:
     """Turns donated buffers off: a backward pass whose saved tensors were donated can't run again, so that
-    `retain_graph=True` would raise."""
+    `retain_graph=True` would raise. A program that sets `donated_buffer` itself, even to its default, gets what it asks
+    for."""
     from torch._functorch import config
 
-    with config.patch(donated_buffer=False):
+    if torch_versions.set_value(config._config["donated_buffer"]) is True:
         yield
+        return
+    # `config.patch` would leave the default behind as if the program had set it.
+    restore = config._make_closure_patcher(donated_buffer=False)()
+    try:
+        yield
+    finally:
+        restore()
     metadata = context.fw_metadata
     # No buffer was donated. aot_autograd takes None to mean that some may have been.
     if getattr(metadata, "bw_donated_idxs", ()) is None:

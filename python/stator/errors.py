@@ -216,7 +216,12 @@ def raise_constraint_violation(text: str) -> NoReturn:
 
 def raise_recompile_limit_hit(callee: str, captures: int, reason: str) -> NoReturn:
     """Called by the engine at the recompile limit with `fullgraph=True`."""
-    raise _recompile_limit_hit()(
+    from stator import observer
+
+    error = _recompile_limit_hit()
+    if (watching := observer.current()) is not None:
+        watching.refused(error, reason)
+    raise error(
         f"Stator has captured {callee} {captures} times, which is the recompile limit, and fullgraph=True does not "
         f"allow running it uncompiled: {reason}. Make that value the same on every call, or raise "
         f"stator.config.recompile_limit. See {notes.section('recompile_limit')}"

@@ -109,6 +109,20 @@ class Observer:
 
         torch_logs.limit_hit(function, text)
 
+    def refused(self, error: type[Exception], reason: str) -> None:
+        """The recompile limit was hit where nothing may run uncompiled: a compilation that failed, to torch."""
+        from torch._dynamo.utils import get_metrics_context
+
+        now = time.time()
+        metrics = {
+            "start_time": now,
+            "has_guarded_code": False,
+            "fail_type": error.__qualname__,
+            "fail_reason": reason,
+            "recompile_reason": reason,
+        }
+        get_metrics_context()._on_exit(int(now * 1e9), int(now * 1e9), metrics, error, None)
+
     def ended(self) -> None:
         running = self._stack().pop()
         try:
@@ -198,6 +212,7 @@ def _metrics_of(running: Running, seconds: float, backend: float) -> dict[str, A
         "cache_size": running.entries,
         "accumulated_cache_size": running.entries,
         "guard_count": len(entry["guards"]) if entry else None,
+        "shape_env_guard_count": len(entry.get("relations", ())) if entry else None,
         "graph_op_count": entry["calls"] if entry else None,
         "graph_node_count": entry["nodes"] if entry else None,
         "start_time": running.began,

@@ -200,7 +200,7 @@ def compile_reason(broken: dict[str, Any] | None) -> Any:
 
 
 def set_value(setting: Any) -> Any:
-    """What the program has set a setting of `torch._dynamo.config` to, or torch's sentinel. torch 2.13 keeps it in a
+    """What the program has set a setting of PyTorch to, or torch's sentinel. torch 2.13 keeps it in a
     context variable."""
     override = setting.user_override
     return override.get() if isinstance(override, ContextVar) else override

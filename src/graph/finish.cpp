@@ -78,6 +78,13 @@ void Graph::ensure_names() const {
 
 namespace {
 
+/// A number that is read from a tensor with one element. Reading it fails only if it does not fit into 64 bits, which
+/// does not matter if nothing uses it.
+bool is_unused_read(const Node& node) {
+    return node.uses == 0 && node.kind == NodeKind::Method && node.may_fail && !node.has_effect &&
+           node.result.kind == Result::Kind::Constant && node.result.expression != nullptr;
+}
+
 /// The program computes something, and uses nothing of it.
 bool computes_in_vain(const std::vector<Node*>& nodes) {
     bool has_operations = false;
@@ -100,7 +107,7 @@ void Graph::remove_unused() {
     for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
         const bool is_kept =
             keeps_operations && (*node)->result.kind != Result::Kind::None && (*node)->kind != NodeKind::Placeholder;
-        if (is_kept || (*node)->uses > 0 || (*node)->has_effect || (*node)->may_fail) {
+        if (is_kept || (*node)->uses > 0 || (*node)->has_effect || ((*node)->may_fail && !is_unused_read(**node))) {
             for (const std::vector<Node*>* needed : {(*node)->held, (*node)->symbols})
                 if (needed != nullptr)
                     for (Node* one : *needed) ++one->uses;

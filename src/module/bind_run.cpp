@@ -227,10 +227,12 @@ void destroy(PyObject* self) {
     if (compiled->weak_references != nullptr) PyObject_ClearWeakRefs(self);
     std::unique_ptr<EntryCache> cache(std::exchange(compiled->cache, nullptr));
     clear(self);
-    Py_XDECREF(compiled->callable);
+    PyObject* const callable = compiled->callable;
+    Ref<> subject = Ref<>::share(callable && PyMethod_Check(callable) ? PyMethod_GET_SELF(callable) : callable);
+    Py_XDECREF(callable);
     Py_XDECREF(reinterpret_cast<PyObject*>(compiled->function));
     // After the function, which may have been the last user of the code.
-    if (cache) orphans::leave(std::move(cache));
+    if (cache) orphans::leave(std::move(cache), std::move(subject));
     type->tp_free(self);
     Py_DECREF(type);
 }

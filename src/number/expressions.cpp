@@ -45,7 +45,7 @@ void Expressions::set_polynomial(const Expression* number, Polynomial polynomial
 
 void Expressions::make_atom(const Expression* number, Range range) {
     auto atom = facts_.add(range, number->is_unbacked);
-    STATOR_CHECK(atom, "a trace has too many numbers that change");
+    if (!atom) throw TooManyNumbers();
     atoms_.push_back(number);
     set_polynomial(number, Polynomial::of(*atom));
 }
@@ -69,9 +69,9 @@ const Expression* Expressions::variable(Source* source, Number hint, Range range
     made->hint = hint;
     made->is_float = hint.is_float();
     made->symbol = static_cast<std::uint32_t>(variables_.size());
+    if (!made->is_float) make_atom(made, range);
     known = made;
     variables_.push_back(made);
-    if (!made->is_float) make_atom(made, range);
     return made;
 }
 
@@ -81,8 +81,8 @@ const Expression* Expressions::unbacked(bool is_float, Range range, std::int64_t
     made->is_float = is_float;
     made->is_unbacked = true;
     made->symbol = static_cast<std::uint32_t>(unbacked_.size());
-    unbacked_.push_back(made);
     if (!is_float) make_atom(made, range);
+    unbacked_.push_back(made);
     return made;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <stdexcept>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -15,6 +16,11 @@
 #include "number/facts.h"
 
 namespace stator {
+
+/// Thrown where a trace has more whole numbers that change than an `Atom` can count.
+struct TooManyNumbers : std::runtime_error {
+    TooManyNumbers() : std::runtime_error("the captured region has too many numbers that change between calls") {}
+};
 
 class Expressions {
   public:

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/names.h"
+
 namespace stator::orphans {
 
 namespace {
@@ -10,6 +12,7 @@ namespace {
 struct Orphan {
     std::unique_ptr<EntryCache> cache;
     Py_ssize_t own_references;  // of the cache to the code of its function
+    Ref<> subject;              // a weak reference to what was compiled, if it has to be freed with that
 };
 
 /// The last left one first.
@@ -35,12 +38,43 @@ bool is_code_in_use(const Orphan& orphan) {
     return Py_REFCNT(reinterpret_cast<PyObject*>(orphan.cache->use().code)) > orphan.own_references;
 }
 
+bool is_subject_freed(const Orphan& orphan) {
+    return orphan.subject && PyWeakref_GET_OBJECT(orphan.subject.get()) == Py_None;
+}
+
 /// `globals` may be those of a module that was freed.
 bool is_of_imported_module(PyObject* globals) {
     PyObject *name, *module;
     for (Py_ssize_t position = 0; PyDict_Next(PyImport_GetModuleDict(), &position, &name, &module);)
         if (PyModule_Check(module) && PyModule_GetDict(module) == globals) return true;
     return false;
+}
+
+/// Whether its module leads to it by its name. A class that was defined in a function, or replaced by another one of
+/// its name, is an object of the program like any other: the program frees it, with all that its methods close over.
+bool is_importable(PyTypeObject* type) {
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return true;
+    Ref<> name = Ref<>::steal(PyType_GetQualName(type));
+    Ref<> parts = name ? Ref<>::steal(PyUnicode_Split(name.get(), interned("."), -1)) : Ref<>();
+    PyObject* module_name = PyDict_GetItem(type->tp_dict, interned("__module__"));
+    PyObject* found = module_name ? PyDict_GetItem(PyImport_GetModuleDict(), module_name) : nullptr;
+    for (Py_ssize_t i = 0; found != nullptr && parts && i < PyList_GET_SIZE(parts.get()); ++i) {
+        PyObject* names = PyModule_Check(found) ? PyModule_GetDict(found)
+                          : PyType_Check(found) ? reinterpret_cast<PyTypeObject*>(found)->tp_dict
+                                                : nullptr;
+        found = names ? PyDict_GetItem(names, PyList_GET_ITEM(parts.get(), i)) : nullptr;
+    }
+    PyErr_Clear();
+    return found == reinterpret_cast<PyObject*>(type);
+}
+
+bool keeps_classes_of_the_program(const EntryCache& cache) {
+    bool found = false;
+    for (const Shared<Entry>& entry : cache.entries())
+        entry->visit([&](PyObject* object) {
+            found = found || (PyType_Check(object) && !is_importable(reinterpret_cast<PyTypeObject*>(object)));
+        });
+    return found;
 }
 
 bool is_of_use(const EntryCache& cache) {
@@ -57,18 +91,47 @@ bool is_of_use(const EntryCache& cache) {
 [[nodiscard]] std::vector<Orphan> take_useless() {
     std::vector<Orphan> useless, left;
     for (Orphan& orphan : all())
-        (left.size() < kMost && is_code_in_use(orphan) ? left : useless).push_back(std::move(orphan));
+        (left.size() < kMost && is_code_in_use(orphan) && !is_subject_freed(orphan) ? left : useless)
+            .push_back(std::move(orphan));
     all() = std::move(left);
     return useless;
 }
 
+/// The callback of weak references to subjects.
+PyObject* free_useless(PyObject*, PyObject*) {
+    { std::vector<Orphan> useless = take_useless(); }
+    Py_RETURN_NONE;
+}
+
+PyMethodDef kFreeUseless = {"free_useless", free_useless, METH_O, nullptr};
+
+/// A weak reference that frees the orphan with the subject; empty if the subject has none.
+Ref<> watch(PyObject* subject) {
+    Ref<> callback = Ref<>::steal(PyCFunction_New(&kFreeUseless, nullptr));
+    Ref<> weak = callback ? Ref<>::steal(PyWeakref_NewRef(subject, callback.get())) : Ref<>();
+    PyErr_Clear();
+    return weak;
+}
+
 }  // namespace
 
-void leave(std::unique_ptr<EntryCache> cache) {
+void leave(std::unique_ptr<EntryCache> cache, Ref<> subject) {
+    // An object may be freed while an exception is raised.
+    Ref<> type, value, traceback;
+    PyErr_Fetch(type.out(), value.out(), traceback.out());
     if (is_of_use(*cache)) {
-        const Py_ssize_t own_references = count_references_to_code(*cache);
-        all().insert(all().begin(), {std::move(cache), own_references});
+        Ref<> watched;
+        if (keeps_classes_of_the_program(*cache)) {
+            watched = watch(subject.get());
+            if (!watched) cache = nullptr;
+        }
+        if (cache) {
+            const Py_ssize_t own_references = count_references_to_code(*cache);
+            all().insert(all().begin(), {std::move(cache), own_references, std::move(watched)});
+        }
     }
+    PyErr_Restore(type.release(), value.release(), traceback.release());
+    subject = {};
     std::vector<Orphan> useless = take_useless();
 }
 

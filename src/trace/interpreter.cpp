@@ -216,6 +216,8 @@ void Interpreter::run() {
                                               " while tracing: " + std::string(text ? utf8(text.get()) : "?")});
     } catch (const NestedTooDeeply& error) {
         return fail({BreakKind::Rebuild, error.what()});
+    } catch (const TooManyNumbers& error) {
+        return fail({BreakKind::Instruction, error.what()});
     } catch (const std::exception& error) {
         return fail({BreakKind::Internal, error.what()});
     }
@@ -232,6 +234,8 @@ void Interpreter::interpret() {
             step_until_interrupted();
         } catch (const Raised& raised) {
             exception = raised.exception;
+        } catch (const TooManyNumbers& error) {
+            break_graph(BreakKind::Instruction, error.what());
         }
         while (exception != nullptr) {
             if (!may_be_caught(exception))

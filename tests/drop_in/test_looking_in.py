@@ -83,6 +83,22 @@ def test_times_and_metrics():
     assert "_compile.compile_inner" in torch._dynamo.utils.compile_times(repr="str")
 
 
+def test_metrics_of_a_refused_recompile():
+    torch._dynamo.utils.clear_compilation_metrics()
+
+    @torch.compile(backend="eager", fullgraph=True)
+    def f(x, flag):
+        return x + 1 if flag else x - 1
+
+    f(torch.ones(3), True)
+    with torch._dynamo.config.patch(recompile_limit=1), pytest.raises(stator.RecompileLimitHit):
+        f(torch.ones(3), False)
+    first, second = torch._dynamo.utils.get_compilation_metrics()
+    assert (first.shape_env_guard_count, first.recompile_reason, first.fail_type) == (0, None, None)
+    assert second.fail_type == "RecompileLimitHit"
+    assert "flag" in second.recompile_reason
+
+
 def test_explain_of_torch():
     explained = torch._dynamo.explain(program)(torch.ones(3))
     assert (explained.graph_count, explained.graph_break_count, explained.op_count) == (2, 1, 3)

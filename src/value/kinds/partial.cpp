@@ -27,23 +27,6 @@ Value* part_of(Tracer& tracer, Value* partial, const char* name) {
     return part.value();
 }
 
-struct Parts {
-    Value* function;
-    Arguments arguments;
-};
-
-Parts parts_of(Tracer& tracer, Value* partial) {
-    Parts parts;
-    parts.function = part_of(tracer, partial, "func");
-    parts.arguments.positional = as_sequence(part_of(tracer, partial, "args"))->all(tracer);
-    auto* keywords = static_cast<DictValue*>(part_of(tracer, partial, "keywords"));
-    for (Table::Entry* entry : keywords->entries(tracer)) {
-        tracer.realize(entry->key);
-        parts.arguments.keywords.push_back({entry->key->object(), keywords->value_of(tracer, entry)});
-    }
-    return parts;
-}
-
 /// The arguments of a partial, then those of the call. A keyword of the call replaces the partial's at its position.
 Arguments joined_arguments(Arguments first, const Arguments& given) {
     first.positional.insert(first.positional.end(), given.positional.begin(), given.positional.end());
@@ -61,6 +44,18 @@ Arguments joined_arguments(Arguments first, const Arguments& given) {
 
 }  // namespace
 
+PartialParts parts_of_partial(Tracer& tracer, Value* partial) {
+    PartialParts parts;
+    parts.function = part_of(tracer, partial, "func");
+    parts.arguments.positional = as_sequence(part_of(tracer, partial, "args"))->all(tracer);
+    auto* keywords = static_cast<DictValue*>(part_of(tracer, partial, "keywords"));
+    for (Table::Entry* entry : keywords->entries(tracer)) {
+        tracer.realize(entry->key);
+        parts.arguments.keywords.push_back({entry->key->object(), keywords->value_of(tracer, entry)});
+    }
+    return parts;
+}
+
 bool is_partial_class(PyTypeObject* type) {
     return PyType_IsSubtype(type, partial_class()) != 0;
 }
@@ -71,11 +66,11 @@ ObjectValue* make_partial(Tracer& tracer, PyTypeObject* type, const Arguments& a
     tracer.realize(function);
     if (!has_special_method(tracer, function->type(), "__call__"))
         tracer.raise(PyExc_TypeError, "the first argument must be callable");
-    Parts parts{function, {{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords}};
+    PartialParts parts{function, {{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords}};
     // A partial of a plain partial is flattened.
     if (auto* inner = cast<ObjectValue>(function);
         inner != nullptr && inner->class_ == partial_class() && type == partial_class() && inner->own_dict == nullptr) {
-        Parts below = parts_of(tracer, inner);
+        PartialParts below = parts_of_partial(tracer, inner);
         parts = {below.function, joined_arguments(std::move(below.arguments), parts.arguments)};
     }
     auto* partial = tracer.make<ObjectValue>(type);
@@ -91,7 +86,7 @@ ObjectValue* make_partial(Tracer& tracer, PyTypeObject* type, const Arguments& a
 }
 
 Outcome call_partial(Tracer& tracer, Value* partial, const Arguments& arguments) {
-    Parts parts = parts_of(tracer, partial);
+    PartialParts parts = parts_of_partial(tracer, partial);
     return operations::call(tracer, parts.function, joined_arguments(std::move(parts.arguments), arguments));
 }
 

@@ -15,7 +15,9 @@ namespace {
 /// On other devices a failing assertion would end the process, or come too late.
 bool can_assert(Tracer& tracer, TensorValue* tensor) {
     tracer.realize(tensor);
-    if (tensor->meta->device != torch_room::Device{} || tracer.deferred_graphs().is_open()) return false;
+    if (tensor->meta->device != torch_room::Device{} || tracer.deferred_graphs().is_open() ||
+        tracer.recorder().is_in_transform())
+        return false;
     for (Dim size : tensor->meta->sizes)
         if (size.is_unbacked() || size != 1) return false;
     return !known_truth(tracer, tensor).has_value();
@@ -24,7 +26,6 @@ bool can_assert(Tracer& tracer, TensorValue* tensor) {
 }  // namespace
 
 bool assert_in_graph(Tracer& tracer, Value* condition) {
-    if (!tracer.captures_scalars()) return false;
     if (auto* tensor = cast<TensorValue>(condition)) {
         static PyObject* const function = imported("torch", "_assert_async");
         if (!can_assert(tracer, tensor)) return false;
@@ -33,6 +34,7 @@ bool assert_in_graph(Tracer& tracer, Value* condition) {
         tracer.recorder().emit_function(function, Arguments::of(static_cast<Value*>(tensor), message));
         return true;
     }
+    if (!tracer.captures_scalars()) return false;
     static PyObject* const check = imported("torch", "_check");
     Value* truth = symbolic::truth_by_data(tracer, condition);
     return truth != nullptr && symbolic::is_unbacked(truth) &&

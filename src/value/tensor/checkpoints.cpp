@@ -12,8 +12,10 @@
 #include "value/builtins/registry.h"
 #include "value/deferred_graph.h"
 #include "value/effect_log.h"
+#include "value/kinds/partial.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
+#include "value/kinds/set.h"
 #include "value/kinds/undoable.h"
 #include "value/protocol/operations.h"
 #include "value/protocol/reachable.h"
@@ -51,9 +53,58 @@ bool as_bool(Tracer& tracer, const Keyword& keyword) {
     return known == Py_True;
 }
 
+/// A function, a list of operations or a partial that decides what is recomputed, as a real object. It only decides
+/// what is saved, so one that is made of equal parts will do in later calls: the parts are guarded.
+Ref<> as_policy(Tracer& tracer, Value* value) {
+    // (The operations in a set are no constants.)
+    if (auto* set = cast<SetValue>(value);
+        set != nullptr && !set->realized && (set->class_ == &PySet_Type || set->class_ == &PyFrozenSet_Type)) {
+        tracer.guard({GuardKind::Type, set->source, reinterpret_cast<PyObject*>(set->class_)});
+        PyObject* elements = tracer.keep(checked(PyFrozenSet_New(set->outside)));
+        tracer.guard({GuardKind::Elements, set->source, elements, kByIdentity});
+        return set->is_frozen() ? Ref<>::share(elements) : checked(PySet_New(elements));
+    }
+    tracer.realize(value);
+    if (value->kind == Kind::List && value->type() == &PyList_Type) {
+        Ref<> items = checked(PyList_New(0));
+        for (Value* item : as_sequence(value)->all(tracer))
+            checked(PyList_Append(items.get(), as_policy(tracer, item).get()));
+        return items;
+    }
+    if (value->source != nullptr && is_partial_class(value->type())) {
+        PartialParts parts = parts_of_partial(tracer, value);
+        Ref<> function = as_policy(tracer, parts.function);
+        Ref<> given = checked(PyTuple_New(static_cast<Py_ssize_t>(parts.arguments.positional.size() + 1)));
+        PyTuple_SET_ITEM(given.get(), 0, function.release());
+        for (std::size_t i = 0; i < parts.arguments.positional.size(); ++i)
+            PyTuple_SET_ITEM(given.get(), static_cast<Py_ssize_t>(i + 1),
+                             as_policy(tracer, parts.arguments.positional[i]).release());
+        Ref<> named = checked(PyDict_New());
+        for (const Keyword& keyword : parts.arguments.keywords)
+            checked(PyDict_SetItem(named.get(), keyword.name, as_policy(tracer, keyword.value).get()));
+        return checked(PyObject_Call(reinterpret_cast<PyObject*>(value->type()), given.get(), named.get()));
+    }
+    if (Ref<> constant = value->as_constant(tracer)) return constant;
+    PyObject* known = value->object();
+    if (known == nullptr || value->source == nullptr)
+        refuse(tracer, "is called with a context_fn that is made in the compiled function");
+    tracer.guard({GuardKind::Identity, value->source, known});
+    return Ref<>::share(known);
+}
+
+/// Whether it is `functools.partial(create_selective_checkpoint_contexts, ...)`.
+bool is_selective(Tracer& tracer, Value* value) {
+    static PyObject* const maker =
+        find_imported("torch.utils.checkpoint", "create_selective_checkpoint_contexts").release();
+    static PyObject* const partial = imported("functools", "partial");
+    return maker != nullptr && value->source != nullptr && reinterpret_cast<PyObject*>(value->type()) == partial &&
+           parts_of_partial(tracer, value).function->object() == maker;
+}
+
 /// A function from outside, or one that is put together of constants: the graph calls it.
 PyObject* as_function(Tracer& tracer, Value* value) {
     tracer.realize(value);
+    if (is_selective(tracer, value)) return tracer.keep(as_policy(tracer, value));
     if (PyObject* known = value->object(); known != nullptr && value->source != nullptr) {
         tracer.guard({GuardKind::Identity, value->source, known});
         return known;

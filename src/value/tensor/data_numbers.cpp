@@ -56,7 +56,11 @@ Value* as_int(Tracer& tracer, Value* number) {
     if (number->type() == &PyLong_Type) return number;
     static PyObject* const function = imported("torch", "sym_int");
     if (number->type() != &PyFloat_Type) return nullptr;
-    return tracer.recorder().emit_number(graph::NodeKind::Function, function, Arguments::of(number), &PyLong_Type, {});
+    ConstantValue* made =
+        tracer.recorder().emit_number(graph::NodeKind::Function, function, Arguments::of(number), &PyLong_Type, {});
+    // Of infinities and NaN there is none.
+    if (made != nullptr) made->node->may_fail = true;
+    return made;
 }
 
 }  // namespace

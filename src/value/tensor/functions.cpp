@@ -24,6 +24,7 @@
 #include "value/tensor/function_transforms.h"
 #include "value/tensor/gradients.h"
 #include "value/tensor/is_compiling.h"
+#include "value/tensor/nested_compile.h"
 #include "value/tensor/settings.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
@@ -238,6 +239,12 @@ Outcome is_compiling(Tracer& tracer, const Arguments&) {
     return value_of_is_compiling(tracer);
 }
 
+/// `MultiheadAttention` asks whether it may call one kernel for the whole layer. Uncompiled it does; a compiler gets
+/// the operations of which the layer consists, as from torch._dynamo.
+Outcome is_make_fx_tracing(Tracer& tracer, const Arguments&) {
+    return tracer.boolean(tracer.run_by() == Tracer::RunBy::Compiler);
+}
+
 Outcome answers_false(Tracer& tracer, const Arguments&) {
     return tracer.boolean(false);
 }
@@ -397,6 +404,7 @@ void register_torch(Handlers& handlers) {
     for (const char* module : {"torch.compiler", "torch._utils"}) handlers.add(module, "is_compiling", is_compiling);
     handlers.add("torch.compiler", "is_dynamo_compiling", is_compiling);
     handlers.add("torch.compiler", "is_exporting", answers_false);
+    handlers.add("torch.nn.modules.activation", "_is_make_fx_tracing", is_make_fx_tracing);
     handlers.add("torch._jit_internal", "is_scripting", answers_false);
     handlers.add("torch.jit", "is_tracing", answers_false);
     handlers.add("torch._C", "_is_tracing", answers_false);
@@ -425,6 +433,7 @@ void register_torch(Handlers& handlers) {
         handlers.add_pure("torch._C", name);
     for (const char* name : {"is_available", "device_count", "is_initialized", "is_bf16_supported"})
         handlers.add_pure("torch.cuda", name);
+    register_nested_compile(handlers);
     handlers.add_pure("torch.distributed", "is_available");
     handlers.add_pure("torch.amp.autocast_mode", "is_autocast_available");
     for (const char* name : {"device", "finfo", "iinfo", "dtype", "layout", "memory_format"})

@@ -4,6 +4,7 @@
 #include "base/names.h"
 #include "torch/dtypes.h"
 #include "torch/known.h"
+#include "torch/names.h"
 #include "value/builtins/registry.h"
 #include "value/deferred_graph.h"
 #include "value/kinds/constant.h"
@@ -72,6 +73,24 @@ void set_requires_grad(Tracer& tracer, TensorValue* tensor, bool wanted) {
     if (!wanted) arguments.positional.push_back(tracer.boolean(false));
     emit_requires_grad(tracer, tensor, arguments);
     if (wanted) tracer.modes().note_leaf(tensor);
+}
+
+TensorValue* make_parameter(Tracer& tracer, TensorValue* data) {
+    expect_no_transform(tracer, "the creation of a parameter");
+    if (!torch_room::can_have_grad(data->meta->dtype))
+        refuse(tracer, "a parameter is created that is neither floating point nor complex");
+    if (tracer.deferred_graphs().is_open() || data->is_row || data->is_of_object)
+        refuse(tracer, "a parameter is created in a backward pass, in a checkpointed function or of an unusual tensor");
+    expect_leaf_is_kept(tracer, "a parameter is created inside a function that a backend compiles");
+    auto* const parameter = reinterpret_cast<PyObject*>(torch_room::parameter_class());
+    auto* made =
+        cast<TensorValue>(tracer.recorder().emit_function(parameter, Arguments::of(static_cast<Value*>(data))));
+    if (made == nullptr || made->type() != torch_room::parameter_class() || !made->meta->requires_grad)
+        refuse(tracer, "a parameter is created of a tensor for which FakeTensor has none");
+    made->view_of = data;
+    made->is_detached = true;
+    tracer.modes().note_leaf(made);
+    return made;
 }
 
 namespace {

@@ -11,6 +11,7 @@
 #include "cpython/objects.h"
 #include "effect/plan.h"
 #include "torch/known.h"
+#include "torch/names.h"
 #include "torch/tensor.h"
 #include "value/builtins/builtin.h"
 #include "value/builtins/registry.h"
@@ -24,6 +25,7 @@
 #include "value/protocol/attributes.h"
 #include "value/protocol/operations.h"
 #include "value/recorder.h"
+#include "value/tensor/leaves.h"
 #include "value/tensor/subclasses.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
@@ -436,6 +438,9 @@ Outcome make_subclass(Tracer& tracer, const Arguments& arguments) {
     ClassValue* type = given.empty() ? nullptr : tensor_class_of(tracer, given[0]);
     Value* data = given.size() < 2 ? nullptr : without_object(tracer, given[1]);
     for (Value* value : given) tracer.realize(value);
+    if (type != nullptr && type->held == torch_room::parameter_class() && data != nullptr &&
+        data->kind == Kind::Tensor && given.size() == 3 && given[2]->object() == Py_True && arguments.keywords.empty())
+        return make_parameter(tracer, static_cast<TensorValue*>(data));
     bool is_usual = given.size() == 2 || (given.size() == 3 && given[2]->object() == Py_False);
     if (type == nullptr || data == nullptr || data->kind != Kind::Tensor || !arguments.keywords.empty() || !is_usual)
         tracer.break_graph(BreakKind::UnsupportedTensor,

@@ -110,6 +110,27 @@ def test_backward_again(backend: str) -> None:
     same_scenario(scenario, backend)
 
 
+def test_donated_buffers_are_for_those_who_ask() -> None:
+    from torch._functorch import config
+
+    import stator
+
+    def twice() -> None:
+        stator.reset()
+        f = stator.compile(lambda x: torch.relu(x) * 2, backend="aot_eager")
+        x = torch.ones(3, requires_grad=True)
+        f(x).sum().backward()
+        result = f(x).sum()
+        result.backward(retain_graph=True)
+        result.backward()
+        assert x.grad is not None and x.grad.tolist() == [6.0] * 3
+
+    twice()
+    twice()
+    with config.patch(donated_buffer=True), pytest.raises(RuntimeError, match="non-empty donated buffers"):
+        twice()
+
+
 def detached_times(a, b):
     v = b.detach()
     v.mul_(a)

@@ -8,7 +8,7 @@ import torch.nn as nn
 from torch.utils.checkpoint import checkpoint
 
 from tests.support.engine import CAPTURES, Recorder, compile, reset
-from tests.support.harness import Source, T, same
+from tests.support.harness import Source, T, same, unrelated
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -143,6 +143,27 @@ def test_after_changes():
         mutate=[
             "dropping.eval()", "dropping.train()", "layer[0].weight = nn.Parameter(torch.ones(8, 4))", "dropping[1].p = 0.1",
             "layer[0].register_forward_hook(lambda m, a, o: o * 2)", "layer.requires_grad_(False)",
+        ],
+    )  # fmt: skip
+
+
+def test_a_policy_that_is_made_anew():
+    """What a policy is made of is guarded, not which object it is."""
+    same(
+        Source(HEAD + """
+from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+def policy(saved, ctx, op, *args, **kwargs):
+    return CheckpointPolicy.MUST_SAVE if op in saved else CheckpointPolicy.PREFER_RECOMPUTE
+saved = {torch.ops.aten.addmm.default}
+def contexts_of(policy): return functools.partial(create_selective_checkpoint_contexts, policy)
+contexts = contexts_of(functools.partial(policy, saved))
+def f(x): return again(layer, x, context_fn=contexts) * 2"""), T(2, 4, grad=True), compare_dynamo=False,
+        mutate=[
+            unrelated("contexts = contexts_of(functools.partial(policy, set(saved)))"),
+            "saved.add(torch.ops.aten.gelu.default)\ncontexts = contexts_of(functools.partial(policy, saved))",
+            "contexts = contexts_of(functools.partial(lambda *args: CheckpointPolicy.MUST_SAVE, saved))",
+            "contexts = contexts_of([torch.ops.aten.addmm.default])",
+            unrelated("contexts = contexts_of([torch.ops.aten.addmm.default])"),
         ],
     )  # fmt: skip
 

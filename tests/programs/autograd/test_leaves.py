@@ -165,6 +165,49 @@ def of_a_base(x):
     return v.requires_grad, v * 2, y * 3
 
 
+def a_parameter(x):
+    p = torch.nn.Parameter(x.detach() * 2)
+    return (
+        isinstance(p, torch.nn.Parameter),
+        type(p) is torch.nn.Parameter,
+        p.is_leaf,
+        p.requires_grad,
+        (p * W).sum(),
+        p,
+    )
+
+
+def a_parameter_of_the_input(x):
+    p = torch.nn.Parameter(x)
+    with torch.no_grad():
+        p.mul_(2)
+    return p * 3, p, x * 4
+
+
+def a_parameter_of_a_result_with_a_history(x):
+    y = x * W
+    p = torch.nn.Parameter(y)
+    return (p * y).sum(), p
+
+
+def parameters_of_a_module(x):
+    layer = torch.nn.Linear(3, 3)
+    layer.weight = torch.nn.Parameter(torch.eye(3) * 2)
+    layer.bias = torch.nn.Parameter(x.detach(), requires_grad=False)
+    return layer(x), layer.weight, layer.bias
+
+
+def a_parameter_without_gradients(x):
+    with torch.no_grad():
+        p = torch.nn.Parameter(x + 1)
+        y = p * 2
+    return y, y.requires_grad, p * 3, p
+
+
+def a_parameter_that_needs_floats(x):
+    return torch.nn.Parameter(x.long())
+
+
 PROGRAMS = [value for name, value in list(globals().items()) if callable(value) and value.__module__ == __name__][2:]
 
 
@@ -190,7 +233,9 @@ def test_same_as_uncompiled(program, make, backend):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("program", [returns_the_leaf, returns_what_depends_on_it, an_input, a_leaf_that_is_made])
+@pytest.mark.parametrize(
+    "program", [returns_the_leaf, returns_what_depends_on_it, an_input, a_leaf_that_is_made, a_parameter]
+)
 def test_captured_in_one_graph(program, backend):
     f = stator.compile(program, backend=backend, fullgraph=True)
     for _ in range(2):

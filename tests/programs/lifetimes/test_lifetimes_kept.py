@@ -168,3 +168,81 @@ def test_arguments_of_what_is_called():
     for function in (f, compiled, compiled):
         function(torch.ones(2))
     assert seen == [seen[0], seen[1]] * 3
+
+
+def with_class(layer):
+    """A module whose class, defined here, closes over the layer."""
+
+    class Local(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x):
+            return self.layer(x)
+
+    return Local()
+
+
+def method_of_class(layer):
+    class Local:
+        def scale(self, x):
+            return layer(x)
+
+    return Local().scale
+
+
+def function_of_class(layer):
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x + layer.bias
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient
+
+    return lambda x: Double.apply(x)
+
+
+def closure(layer):
+    def inner(x):
+        return layer(x)
+
+    return lambda x: inner(x) + 1
+
+
+@pytest.mark.parametrize("make", [with_class, method_of_class, function_of_class, closure])
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_what_was_compiled_and_dropped(make, is_kept):
+    """Neither a live compiled function nor what is left of a freed one keeps a class of the program alive."""
+    layer = nn.Linear(2, 2)
+    subject = make(layer)
+    x = torch.ones(2, requires_grad=True)
+    with torch.no_grad():
+        expected = subject(x)
+        compiled = compile(subject, fullgraph=False)
+        for _ in range(2):
+            assert torch.equal(compiled(x), expected)
+        if not is_kept:
+            del compiled
+            assert torch.equal(compile(subject, fullgraph=False)(x), expected)
+    references = [weakref.ref(layer), weakref.ref(layer.weight)]
+    del subject, layer
+    compiled = None
+    gc.collect()
+    assert [reference() for reference in references] == [None, None]
+
+
+def test_what_is_compiled_anew_is_not_captured_anew():
+    """A class defined in a function has its entries for as long as its object is there."""
+    subject = with_class(nn.Linear(2, 2))
+    captured = []
+
+    def backend(graph, inputs):
+        captured.append(graph)
+        return graph
+
+    for _ in range(3):
+        compile(subject, backend=backend)(torch.ones(2))
+    assert len(captured) == 1

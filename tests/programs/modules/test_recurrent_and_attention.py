@@ -218,3 +218,24 @@ def test_gradients_through_aot_autograd(kind):
     assert torch.backends.mkldnn.enabled
     for gradient, parameter in zip(expected, module.parameters(), strict=True):
         torch.testing.assert_close(parameter.grad, gradient)
+
+
+def test_a_compiler_gets_the_operations_of_attention():
+    """Uncompiled one kernel computes the layer; a graph that Stator runs calls it, and a compiler gets its parts."""
+    attention = nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    x = torch.rand(2, 3, 8)
+    targets = []
+
+    def backend(graph_module, _):
+        targets.extend(node.target for node in graph_module.graph.nodes)
+        return graph_module
+
+    with torch.no_grad():
+        expected, weights = attention(x, x, x)
+        for compiled in (stator.compile(attention), stator.compile(attention, backend=backend)):
+            for _ in range(2):
+                result, found = compiled(x, x, x)
+                torch.testing.assert_close((result, found), (expected, weights))
+                assert result.stride() == expected.stride()
+    assert torch._native_multi_head_attention not in targets
+    assert nn.functional.softmax in targets or torch.bmm in targets or torch.baddbmm in targets
