@@ -280,19 +280,18 @@ def in_new_process(measure: Callable[[], float]) -> float:
     return float(struct.unpack("d", data)[0])
 
 
-def cold_call(program: Program, backend: str | None) -> float:
-    torch.set_num_threads(1)
-    model, inputs = made(program)
+def cold_call(model: Any, inputs: tuple[Any, ...], backend: str | None) -> float:
     call = model if backend is None else stator.compile(model, backend=backend)
     with torch.no_grad():
         return timed(lambda: call(*inputs))
 
 
 def cold_table(programs: Sequence[Program], rounds: int = 3) -> str:
-    """First calls in new processes. Has to come before anything else is called."""
+    """First calls in new processes. Has to come before anything else is called in this one."""
     rows, ratios = [["First call of a process", "uncompiled", "stator", "ratio"]], []
     for program in programs:
-        measures = [functools.partial(cold_call, program, backend) for backend in (None, "stator")]
+        model, inputs = made(program)
+        measures = [functools.partial(cold_call, model, inputs, backend) for backend in (None, "stator")]
         first = [min(in_new_process(measure) for _ in range(rounds)) for measure in measures]
         ratios.append(first[1] / first[0])
         rows.append([program.name, *map(seconds, first), f"{ratios[-1]:.2f}x"])
@@ -343,8 +342,8 @@ def main() -> None:
     """`python -m bench.executor`: this table alone."""
     from bench import models
 
+    torch.set_num_threads(1)  # more could not be forked
     print(cold_table((*MICRO, *models.PROGRAMS)))
-    torch.set_num_threads(1)
     print()
     print(table([(program, measure(program)) for program in (*MICRO, *models.PROGRAMS)]))
     print()
