@@ -27,6 +27,7 @@ Outcome call_hints_wrapper(Tracer& tracer, PyObject* operation, const Arguments&
 Outcome call_base_operation(Tracer& tracer, PyObject* operation, const Arguments& arguments);
 Outcome call_map(Tracer& tracer, PyObject* operation, const Arguments& arguments);
 Outcome call_scan(Tracer& tracer, PyObject* operation, const Arguments& arguments);
+Outcome call_associative_scan(Tracer& tracer, PyObject* operation, const Arguments& arguments);
 Outcome call_while_loop(Tracer& tracer, PyObject* operation, const Arguments& arguments);
 
 /// A call of a function that is marked by `torch.compiler.nested_compile_region`.
