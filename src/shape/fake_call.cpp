@@ -46,15 +46,6 @@ TensorMeta by_hints(TensorMeta meta) {
 
 }  // namespace
 
-void note_views(Answer& answer, const graph::Result& result, int base, std::vector<int> bases) {
-    if (result.items.empty())
-        answer.view_of = base;
-    else if (std::ranges::any_of(bases, [&](int other) { return other != bases.front(); }))
-        answer.views_of = std::move(bases);
-    else
-        answer.view_of = bases.front();
-}
-
 FakeCall::FakeCall(Borrowed<> mode, const Question& question, torch_room::NumberOf number_of)
     : mode_(mode), number_of_(std::move(number_of)), tensors_(question) {
     for (const graph::Node* node : tensors_.nodes()) {

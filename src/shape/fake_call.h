@@ -18,9 +18,6 @@ struct GaveUp {
     std::string reason;
 };
 
-/// Notes which argument a result is a view of (`base`, -1 for none), or its items are (`bases`).
-void note_views(Answer& answer, const graph::Result& result, int base, std::vector<int> bases);
-
 /// The FakeTensor of a tensor argument, where it is not made from the metadata of its node.
 using FakeOf = std::function<Ref<>(const graph::Node&)>;
 

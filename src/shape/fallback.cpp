@@ -10,6 +10,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "shape/fake_call.h"
+#include "shape/result_reader.h"
 #include "shape/unrecorded_writes.h"
 #include "torch/arrays.h"
 #include "torch/dtypes.h"
@@ -32,58 +33,34 @@ bool is_real_or_fake(PyObject* tensor, bool fake) {
 }
 
 /// Reads the result of a call on these tensors, which are all fake or all real.
-class Reader {
+class Reader : public ResultReader {
   public:
-    Reader(Store& store, const std::vector<Ref<>>& tensors, bool fake, Answer& answer, std::vector<Ref<>>& kept)
-        : store_(store), tensors_(tensors), fake_(fake), answer_(answer), kept_(kept) {}
+    Reader(Store& store, const std::vector<Ref<>>& tensors, bool fake, std::vector<Ref<>>& kept)
+        : store_(store), tensors_(tensors), fake_(fake), kept_(kept) {}
 
-    /// Also determines which arguments the result, or its parts, are views of.
-    Result read_returned(PyObject* object) {
-        Result result = read(object);
-        note_views(answer_, result, base_, std::move(bases_));
+  private:
+    Result read_constant(PyObject* object) override {
+        if (!is_constant(object)) throw GaveUp{Status::Unsupported, "a result of type " + type_name(Py_TYPE(object))};
+        Result result;
+        result.kind = Result::Kind::Constant;
+        result.constant = object;
+        kept_.push_back(Ref<>::share(object));
         return result;
     }
 
-  private:
-    Result read(PyObject* object) {
-        Result result;
-        base_ = -1;
-        if (object == Py_None) return result;
-        if (torch_room::is_tensor(object)) {
-            read_tensor(object, result);
-            return result;
-        }
-        if (torch_room::is_size(object) || is_constant(object)) {
-            result.kind = Result::Kind::Constant;
-            result.constant = object;
-            kept_.push_back(Ref<>::share(object));
-            return result;
-        }
-        if (PyTuple_Check(object) || PyList_CheckExact(object)) {
-            result.kind = PyTuple_Check(object) ? Result::Kind::Tuple : Result::Kind::List;
-            if (PyTuple_Check(object) && !PyTuple_CheckExact(object)) result.type = Py_TYPE(object);
-            std::vector<int> bases;
-            for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
-                result.items.push_back(read(PySequence_Fast_GET_ITEM(object, i)));
-                bases.push_back(base_);
-            }
-            bases_ = std::move(bases);
-            return result;
-        }
-        throw GaveUp{Status::Unsupported, "a result of type " + type_name(Py_TYPE(object))};
-    }
-
     static bool is_constant(PyObject* object) {
-        return PyBool_Check(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
-               PyComplex_CheckExact(object) || PyUnicode_CheckExact(object) || torch_room::as_dtype(object) ||
-               torch_room::as_device(object) || torch_room::as_layout(object) || torch_room::as_memory_format(object);
+        return torch_room::is_size(object) || PyBool_Check(object) || PyLong_CheckExact(object) ||
+               PyFloat_CheckExact(object) || PyComplex_CheckExact(object) || PyUnicode_CheckExact(object) ||
+               torch_room::as_dtype(object) || torch_room::as_device(object) || torch_room::as_layout(object) ||
+               torch_room::as_memory_format(object);
     }
 
-    void read_tensor(PyObject* object, Result& result) {
+    Result read_tensor(PyObject* object, int& base) override {
         if (!is_real_or_fake(object, fake_))
             throw GaveUp{Status::Unsupported, "a result of type " + type_name(Py_TYPE(object))};
         TensorMeta meta = fake_ ? torch_room::read_fake_meta(object) : torch_room::read_meta(object);
         if (meta.layout != torch_room::Layout{}) throw GaveUp{Status::Unsupported, "a result that is not strided"};
+        Result result;
         result.kind = Result::Kind::Tensor;
         result.tensor = store_.intern(meta);
         const void* storage = torch_room::storage_identity(object);
@@ -91,20 +68,18 @@ class Reader {
             PyObject* tensor = tensors_[i].get();
             if (tensor == object) {
                 result.same_as_argument = static_cast<int>(i);
-                base_ = -1;
-                return;
+                base = -1;
+                break;
             }
-            if (base_ < 0 && torch_room::storage_identity(tensor) == storage) base_ = static_cast<int>(i);
+            if (base < 0 && torch_room::storage_identity(tensor) == storage) base = static_cast<int>(i);
         }
+        return result;
     }
 
     Store& store_;
     const std::vector<Ref<>>& tensors_;
     bool fake_;
-    Answer& answer_;
     std::vector<Ref<>>& kept_;
-    int base_ = -1;           // of the tensor read last
-    std::vector<int> bases_;  // of the parts of the container read last
 };
 
 /// Exceptions of FakeTensor that mean "unknown" and not "invalid".
@@ -280,7 +255,7 @@ void try_for_real(Store& store, Borrowed<> mode, const Question& question, Answe
         reals.push_back(Ref<>::share(PyList_GET_ITEM(tensors, i)));
     Answer tried;
     std::vector<Ref<>> kept;
-    tried.result = Reader(store, reals, false, tried, kept).read_returned(PyTuple_GET_ITEM(outcome.get(), 0));
+    tried.result = Reader(store, reals, false, kept).read_returned(PyTuple_GET_ITEM(outcome.get(), 0), tried);
     adopt(store, answer.result, tried.result);
     answer.view_of = tried.view_of;
     answer.views_of = std::move(tried.views_of);
@@ -322,7 +297,7 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
                 answer.written.push_back(index);
         }
     note_unrecorded_writes(question, answer);
-    answer.result = Reader(store, call->fakes(), true, answer, kept).read_returned(returned.get());
+    answer.result = Reader(store, call->fakes(), true, kept).read_returned(returned.get(), answer);
     if (answer.result.kind == Result::Kind::Constant && !asks_for_metadata(question))
         throw GaveUp{Status::Unsupported, "a result of type " + type_name(Py_TYPE(returned.get()))};
     for (std::size_t i = 0; i < call->fakes().size(); ++i) {

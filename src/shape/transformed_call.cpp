@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "shape/fallback.h"
 #include "shape/may_fail.h"
+#include "shape/result_reader.h"
 #include "shape/unrecorded_writes.h"
 #include "torch/fake.h"
 #include "torch/names.h"
@@ -21,17 +22,11 @@ const void* memory_of(PyObject* tensor) {
     return torch_room::storage_identity(torch_room::innermost_tensor(tensor).get());
 }
 
-/// Reads the result of a call, and which arguments it is a view of: it has their memory under all wrappers.
-class Reader {
+/// A result is a view of an argument if it has its memory, under all wrappers.
+class Reader : public ResultReader {
   public:
     Reader(Arena& arena, const std::vector<Ref<>>& arguments) : arena_(arena), arguments_(arguments) {
         for (const Ref<>& argument : arguments) memories_.push_back(memory_of(argument.get()));
-    }
-
-    Result read_returned(PyObject* object, Answer& answer) {
-        Result result = read(object);
-        note_views(answer, result, base_, std::move(bases_));
-        return result;
     }
 
     /// The arguments with memory that was written to.
@@ -43,52 +38,33 @@ class Reader {
     }
 
   private:
-    Result read(PyObject* object) {
+    Result read_constant(PyObject* object) override {
+        if (torch_room::is_size(object)) throw GaveUp{Status::Unsupported, "a result of type torch.Size"};
         Result result;
-        base_ = -1;
-        if (object == Py_None) return result;
-        if (torch_room::is_tensor(object)) {
-            read_tensor(object, result);
-        } else if (PyTuple_Check(object) || PyList_CheckExact(object)) {
-            read_items(object, result);
-        } else {
-            result.kind = Result::Kind::Constant;
-            result.constant = arena_.keep(Ref<>::share(object));
-        }
+        result.kind = Result::Kind::Constant;
+        result.constant = arena_.keep(Ref<>::share(object));
         return result;
     }
 
-    void read_items(PyObject* object, Result& result) {
-        result.kind = PyTuple_Check(object) ? Result::Kind::Tuple : Result::Kind::List;
-        if (PyTuple_Check(object) && !PyTuple_CheckExact(object)) result.type = Py_TYPE(object);
-        if (torch_room::is_size(object)) throw GaveUp{Status::Unsupported, "a result of type torch.Size"};
-        std::vector<int> bases;
-        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
-            result.items.push_back(read(PySequence_Fast_GET_ITEM(object, i)));
-            bases.push_back(base_);
-        }
-        bases_ = std::move(bases);
-    }
-
-    void read_tensor(PyObject* object, Result& result) {
+    Result read_tensor(PyObject* object, int& base) override {
         TensorMeta meta = torch_room::read_wrapped_meta(object);
         if (meta.layout != torch_room::Layout{}) throw GaveUp{Status::Unsupported, "a result that is not strided"};
+        Result result;
         result.kind = Result::Kind::Tensor;
         result.tensor = arena_.make<TensorMeta>(std::move(meta));
-        for (std::size_t i = 0; i < arguments_.size(); ++i)
-            if (arguments_[i].get() == object) {
-                result.same_as_argument = static_cast<int>(i);
-                return;
-            }
-        auto base = std::ranges::find(memories_, memory_of(object));
-        if (base != memories_.end()) base_ = static_cast<int>(base - memories_.begin());
+        auto same = std::ranges::find(arguments_, object, [](const Ref<>& argument) { return argument.get(); });
+        if (same != arguments_.end()) {
+            result.same_as_argument = static_cast<int>(same - arguments_.begin());
+            return result;
+        }
+        auto memory = std::ranges::find(memories_, memory_of(object));
+        if (memory != memories_.end()) base = static_cast<int>(memory - memories_.begin());
+        return result;
     }
 
     Arena& arena_;
     const std::vector<Ref<>>& arguments_;
     std::vector<const void*> memories_;
-    int base_ = -1;           // of the tensor read last
-    std::vector<int> bases_;  // of the parts of the container read last
 };
 
 Ref<> run(torch_room::TransformLevels& levels, FakeCall& call, const Question& question,

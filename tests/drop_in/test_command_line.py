@@ -13,7 +13,7 @@ import sys
 import torch
 
 compiled = torch.compile(lambda x: x + 1, backend="eager")
-print(type(compiled).__module__, __name__, sys.argv[1:], compiled(torch.zeros(1)).item())
+print(type(compiled).__module__, __name__, sys.argv[1:])
 """
 
 STARTUP = Path(__file__).parents[2] / "python"
@@ -27,12 +27,12 @@ def script(tmp_path: Path) -> Path:
 
 
 def test_run_a_script(script: Path):
-    assert python("-m", "stator", "run", str(script), "--a", "b") == "stator._C __main__ ['--a', 'b'] 1.0"
+    assert python("-m", "stator", "run", str(script), "--a", "b") == "stator._C __main__ ['--a', 'b']"
 
 
 def test_run_a_module(script: Path):
     said = python("-m", "stator", "run", "-m", "script", "c", PYTHONPATH=f"{script.parent}:{STARTUP}")
-    assert said == "stator._C __main__ ['c'] 1.0"
+    assert said == "stator._C __main__ ['c']"
 
 
 def test_without_a_script_the_usage_is_shown():
@@ -46,7 +46,7 @@ def test_the_environment_variable(script: Path):
     runs = f"runpy.run_path({str(script)!r}, run_name='__main__')"
     for value, module in (("0", "builtins"), ("1", "stator._C")):
         said = python("-c", starting + (imports_nothing if value == "0" else "") + runs, STATOR_INSTALL=value)
-        assert said.splitlines()[-1] == f"{module} __main__ [] 1.0"
+        assert said.splitlines()[-1] == f"{module} __main__ []"
         assert value == "1" or said.splitlines()[0] == "False"
 
 

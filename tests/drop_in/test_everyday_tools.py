@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.long import LONG, every, long_only
-from tests.support.processes import python
+from tests.support.processes import beside_dynamo, python
 
 # Trains for three steps, breaks the graph, recompiles, and prints what it has computed.
 TRAINING = """
@@ -56,11 +56,18 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(script: Path) -> list[str]:
-    return python(str(script), TORCHDYNAMO_DISABLE="1").splitlines()
+    uncompiled = "import runpy, torch; torch.compile = lambda model, **options: model\n"
+    return beside_dynamo(f"{uncompiled}runpy.run_path({str(script)!r}, run_name='__main__')").splitlines()
 
 
 def run(*flags: str, script: Path, **environment: str) -> list[str]:
     return python(*flags, "-m", "stator", "run", str(script), **environment).splitlines()
+
+
+def run_module(name: str, *arguments: str, check: bool = True) -> list[str]:
+    """What `python -m NAME ARGUMENTS` prints."""
+    starting = f"import runpy, sys; runpy.run_module({name!r}, run_name='__main__', alter_sys=True)"
+    return beside_dynamo(starting, *arguments, check=check).splitlines()
 
 
 # torch itself warns at its import in some of its versions: warnings become errors once it is there.
@@ -79,18 +86,17 @@ def test_without_assertions(script: Path, expected: list[str], flag: str):
 def test_warnings_are_errors(script: Path, expected: list[str]):
     program = f"""
 import runpy, warnings
-import torch, torch._dynamo, torch._inductor.compile_fx
-import torch._functorch.aot_autograd
+import torch, torch._inductor.compile_fx
 warnings.simplefilter("error")
 import stator
 stator.install()
 runpy.run_path({str(script)!r}, run_name="__main__")
 """
-    assert python("-c", program).splitlines() == expected
+    assert beside_dynamo(program).splitlines() == expected
 
 
 def test_cprofile(script: Path, expected: list[str]):
-    said = python("-m", "cProfile", "-m", "stator", "run", str(script)).splitlines()
+    said = run_module("cProfile", "-m", "stator", "run", str(script))
     assert [line for line in said if line in expected] == expected
 
 
@@ -99,7 +105,7 @@ def test_pdb(script: Path, expected: list[str]):
     line = TRAINING.splitlines().index("        loss.backward()") + 1
     commands = [f"break {script}:{line}", "continue", "print('step', step)", "clear 1", "continue", "quit"]
     flags = [part for command in commands for part in ("-c", command)]
-    said = python("-m", "pdb", *flags, "-m", "stator", "run", str(script), check=False).splitlines()
+    said = run_module("pdb", *flags, "-m", "stator", "run", str(script), check=False)
     assert "step 0" in said
     assert [text for text in said if text in expected] == expected
 
@@ -194,7 +200,7 @@ for _ in range(2):
 
 @pytest.mark.parametrize("when", ["capture", "call"])
 def test_an_interrupt_leaves_and_later_calls_work(when: str):
-    said = python("-c", INTERRUPTS, when).splitlines()
+    said = beside_dynamo(INTERRUPTS, when).splitlines()
     interrupted, works = said[:-2], said[-2:]
     assert works == ["[4.0, 4.0] ['before', 'after']"] * 2
     assert interrupted and all(line in ("interrupted []", "interrupted ['before']") for line in interrupted)
@@ -231,7 +237,7 @@ print("done", interrupted > 0)
 
 
 def test_an_interrupt_at_any_time():
-    assert python("-c", TIMER) == "done True"
+    assert beside_dynamo(TIMER) == "done True"
 
 
 SERVER = """
@@ -272,13 +278,13 @@ async def main():
     server.close()
     print("done")
 
-asyncio.run(main())
+asyncio.run(main(), debug=True)
 """
 
 
 def test_an_asyncio_server():
-    # In this mode asyncio tells of callbacks that take long, as those that compile do.
-    assert python("-X", "dev", "-c", SERVER).splitlines()[-1] == "done"
+    # In debug mode asyncio tells of callbacks that take long, as those that compile do.
+    assert beside_dynamo(SERVER).splitlines()[-1] == "done"
 
 
 COPIES = """
@@ -317,4 +323,4 @@ print("done")
 
 
 def test_copies_pickles_and_files():
-    assert python("-c", COPIES) == "done"
+    assert beside_dynamo(COPIES) == "done"

@@ -20,7 +20,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from stator import _testing
 from tests.shape import against_fake, rule_coverage
 from tests.shape.against_fake import Verdict
-from tests.support.long import LONG
+from tests.support.long import LONG, every
 from tests.support.torch_settings import default_dtype
 
 SAMPLES = 30 if LONG else 2
@@ -184,8 +184,8 @@ def test_samples_of_the_operator_database(part: int) -> None:
             for requires_grad in (False, True):
                 if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
                     continue
-                every = LONG and dtype in (torch.float32, torch.int64)
-                calls = samples(op, dtype, requires_grad, 2000 if every else SAMPLES)
+                takes_all = LONG and dtype in (torch.float32, torch.int64)
+                calls = samples(op, dtype, requires_grad, 2000 if takes_all else SAMPLES)
                 others = calls[:SAMPLES] if LONG else calls[:1]
                 calls = calls + [other for call in others for other in against_fake.relayouts(*call)]
                 for form, args, kwargs, verdict in verdicts(op, calls):
@@ -205,18 +205,21 @@ def outs(op: Any, calls: list[tuple[tuple, dict]]) -> Iterator[tuple[Any, tuple,
             yield from rule_coverage.out_calls(op, args, kwargs)
 
 
-@pytest.mark.parametrize("mode", ["no_grad", "inference", "inference tensors", "autocast", "float64 by default"])
+MODES = {
+    "no_grad": torch.no_grad,
+    "inference": torch.inference_mode,
+    "inference tensors": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "float64 by default": lambda: default_dtype(torch.float64),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_other_modes(mode: str) -> None:
-    entered = {
-        "no_grad": torch.no_grad,
-        "inference": torch.inference_mode,
-        "inference tensors": torch.inference_mode,
-        "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
-        "float64 by default": lambda: default_dtype(torch.float64),
-    }[mode]
+    entered = MODES[mode]
     inside = mode == "inference tensors"
     tally = Tally(FAKE_DIFFERS | (FAKE_DIFFERS_IN_INFERENCE if mode == "inference" else {}))
-    for op in OPERATIONS:
+    for op in every(3, OPERATIONS, list(MODES).index(mode)):
         # Autocast also affects tensors that have its dtype already.
         for dtype in (torch.float32, torch.bfloat16 if mode == "autocast" else torch.int64):
             if not op.supports_dtype(dtype, "cpu"):
@@ -229,11 +232,11 @@ def test_other_modes(mode: str) -> None:
     assert tally.counts["agrees"] > 100
 
 
-@pytest.mark.parametrize("mode", ["plain", "autocast", "grad"])
-def test_what_is_called_behind(mode: str) -> None:
+@pytest.mark.parametrize("turn, mode", enumerate(["plain", "autocast", "grad"]))
+def test_what_is_called_behind(turn: int, mode: str) -> None:
     """The native operations that PyTorch's Python functions call have their own rules."""
     tally = Tally(FAKE_DIFFERS)
-    for op in OPERATIONS:
+    for op in every(2, OPERATIONS, turn):
         for dtype in (torch.float32, torch.bfloat16 if mode == "autocast" else torch.int64):
             if not op.supports_dtype(dtype, "cpu"):
                 continue

@@ -1,10 +1,14 @@
 """Other Python processes, for tests that need a process of their own.
 
 `fresh` runs a program where torch is imported and nothing else: such processes are forked from one that has imported
-it, because the import takes most of the time of a short program. `python` starts the interpreter anew, for programs that
-need flags or an environment of their own, or no torch.
+it, because the import takes most of the time of a short program. `beside_dynamo` does the same where torch._dynamo is
+imported too, as it is by each call of `torch.compile`. `python` starts the interpreter anew, for programs that need flags
+or an environment of their own, or no torch.
 """
 
+import atexit
+import functools
+import importlib
 import multiprocessing
 import os
 import subprocess
@@ -12,6 +16,7 @@ import sys
 import tempfile
 import textwrap
 import types
+from multiprocessing.connection import Connection
 
 # Seconds after which a process is assumed to hang, also on a busy machine.
 HANGS = 850
@@ -69,3 +74,51 @@ def run(program: str, arguments: tuple[str, ...], output: str) -> None:
 def fresh(program: str, *arguments: str, check: bool = True) -> str:
     """The output of a program that runs in a process which has imported only torch."""
     return Fresh(program, *arguments).printed(check)
+
+
+class Forking:
+    """A process that has imported torch._dynamo, and forks for each program."""
+
+    def __init__(self) -> None:
+        servers = multiprocessing.get_context("forkserver")
+        servers.set_forkserver_preload(["torch"])
+        self.requests, there = servers.Pipe()
+        self.process = servers.Process(target=fork_for_each, args=(there,), daemon=False)
+        self.process.start()
+        there.close()
+        atexit.register(self.requests.close)  # before multiprocessing waits for its children
+
+    def run(self, program: str, arguments: tuple[str, ...], check: bool) -> str:
+        with tempfile.NamedTemporaryFile("r", suffix=".txt") as output:
+            self.requests.send((textwrap.dedent(program), arguments, output.name))
+            assert self.requests.poll(HANGS), f"it hangs; so far it printed: {output.read()}"
+            ended = self.requests.recv()
+            text = output.read().strip()
+        assert not check or ended == 0, f"exit status {ended}: {text}"
+        return text
+
+
+def fork_for_each(requests: Connection) -> None:
+    """In the process that forks: runs one program after the other, until the process of the tests has ended."""
+    for name in ("torch._dynamo", "torch._inductor.compiler_bisector", "torch._functorch.aot_autograd"):
+        importlib.import_module(name)
+    forks = multiprocessing.get_context("fork")
+    while True:
+        try:
+            request = requests.recv()
+        except EOFError:
+            return
+        process = forks.Process(target=run, args=request)
+        process.start()
+        process.join()
+        requests.send(process.exitcode)
+
+
+@functools.cache
+def forking() -> Forking:
+    return Forking()
+
+
+def beside_dynamo(program: str, *arguments: str, check: bool = True) -> str:
+    """The output of a program that runs in a process which has imported torch._dynamo, and not Stator."""
+    return forking().run(program, arguments, check)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.processes import Fresh, fresh, python
+from tests.support.processes import Fresh, beside_dynamo, fresh, python
 
 
 def test_torch_is_imported_and_nothing_of_the_tests():
@@ -12,6 +12,7 @@ def test_torch_is_imported_and_nothing_of_the_tests():
         print(__name__, sys.argv[1:], sys.modules["__main__"].__dict__ is globals())
     """
     assert fresh(text, "a", "b").splitlines() == ["[True, False, False, False]", "__main__ ['a', 'b'] True"]
+    assert beside_dynamo(text, "a", "b").splitlines() == ["[True, True, False, False]", "__main__ ['a', 'b'] True"]
 
 
 def test_several_at_once():
@@ -24,7 +25,7 @@ def test_several_at_once():
 )
 def test_a_failure_is_seen(end):
     text = f"print('before', flush=True)\n{end}"
-    for run in (fresh, lambda text, **options: python("-c", text, **options)):
+    for run in (fresh, beside_dynamo, lambda text, **options: python("-c", text, **options)):
         with pytest.raises(AssertionError, match="before"):
             run(text)
         assert run(text, check=False).startswith("before")

@@ -134,7 +134,7 @@ PROGRAMS = [
 ]
 
 
-COMPILED = every(5, PROGRAMS, 0)
+COMPILED = every(15, PROGRAMS, 0)
 
 
 @pytest.mark.parametrize(

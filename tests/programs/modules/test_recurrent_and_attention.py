@@ -65,7 +65,7 @@ def test_recurrent_with_a_backend(name):
          mutate=["PROGRAM.eval()"])  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("kind", every(2, [nn.RNN, nn.LSTM, nn.GRU], 1))
 def test_dropout_between_layers_with_a_backend(kind):
     same(
         Built(lambda: kind(4, 3, num_layers=3, dropout=0.5)), T(5, 2, 4, grad=True), fullgraph=False,
@@ -206,7 +206,7 @@ def test_a_mask_that_is_looked_at():
     same(Built(make), *arguments, kwargs={"mask": causal(3)}, fullgraph=False)
 
 
-@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("kind", every(2, [nn.RNN, nn.LSTM, nn.GRU], 0))
 def test_gradients_through_aot_autograd(kind):
     torch.manual_seed(0)
     module, x = kind(3, 4, num_layers=2, bidirectional=True), torch.randn(5, 2, 3)

@@ -5,6 +5,7 @@ import torch
 
 from tests.support.corpus import Corpus
 from tests.support.harness import Source, T, same, unrelated
+from tests.support.long import long_only
 
 corpus = Corpus()
 
@@ -118,7 +119,7 @@ def of_an_operation(x):
 test_programs = corpus.test()
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=long_only)])
 def test_compilers(backend):
     def program(x, weight):
         y = torch.vmap(lambda row: torch.tanh(row @ weight))(x)
