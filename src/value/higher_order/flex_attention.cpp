@@ -88,6 +88,10 @@ std::vector<TensorMeta> result_metas(Tracer& tracer, const FlexAttention& call) 
     out.sizes.back() = call.value->meta->sizes.back();
     out.strides = strides_like(query, out.sizes);
     out.storage_offset = 0;
+    torch_room::Modes modes = tracer.modes().current();
+    const torch_room::Modes::Autocast* autocast = modes.autocast_of(query.device.kind);
+    if (autocast != nullptr && autocast->enabled && query.dtype != torch_room::dtype::kDouble)
+        out.dtype = autocast->dtype;
     TensorMeta scores = query;
     scores.sizes.pop_back();
     scores.strides.assign(scores.sizes.size(), Dim(1));
@@ -217,7 +221,6 @@ Outcome call_flex_attention(Tracer& tracer, PyObject* operation, const Arguments
                        given[6]};
     if (call.blocks.empty() || call.query->meta->sizes.size() != 4 || call.value->meta->sizes.size() != 4)
         trace.refuse("it is called with unknown arguments");
-    if (tracer.modes().current().autocast_anywhere()) trace.refuse("autocast is on");
     if (tracer.recorder().is_in_transform()) trace.refuse("it is called inside of a function transform");
     Value*& mask = call.blocks.back();
     tracer.realize(mask);

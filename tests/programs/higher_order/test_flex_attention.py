@@ -29,6 +29,7 @@ PROGRAMS = {
     "a mask that is made inside": "def f(q, k, v):\n    made = create_block_mask(same_document, None, None, 8, 8, device='cpu', BLOCK_SIZE=4)\n    return flex_attention(q, k, v, block_mask=made), made.kv_num_blocks, made.sparsity()",
     "other results, and another layout": "def f(q, k, v):\n    out, aux = flex_attention(q.transpose(1, 2).contiguous().transpose(1, 2), k, v, block_mask=mask, return_aux=AuxRequest(lse=True))\n    return out.stride(), out, aux.lse",
     "groups of heads": "def f(q, k, v): return flex_attention(q, k[:, :1], v[:, :1], block_mask=mask, enable_gqa=True)",
+    "autocast": "def f(q, k, v):\n    with torch.autocast('cpu', torch.bfloat16):\n        out = flex_attention(q, k, v, lambda s, b, h, i, j: s * 2, mask)\n        return out.dtype, out, flex_attention(q.double(), k.double(), v.double())",
     "what PyTorch refuses": "def f(q, k, v): return flex_attention(q, k[:, :, :4], v[:, :, :4], block_mask=mask)",
 }  # fmt: skip
 SHAPE = T(2, 2, 8, 4)
