@@ -117,8 +117,8 @@ bool depends_on_more(const Question& question) {
     return name == "as_strided" || name == "as_strided_" || name == "repeat_interleave";
 }
 
-/// Whether the rejection in a trial may be caused by its memory, which is as small as possible, or by its tensors, which
-/// are views.
+/// Whether the rejection in a trial may be caused by its memory, which is as small as possible, or by its tensors,
+/// which are views.
 bool refuses_more(const Question& question) {
     const std::string name = name_of(question);
     return name.find("as_strided") != std::string::npos || name == "detach_";

@@ -1,5 +1,6 @@
 #include "trace/deferred_graphs.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "base/names.h"
@@ -9,6 +10,7 @@
 #include "trace/copier.h"
 #include "trace/graph_recorder.h"
 #include "value/tensor/tensor.h"
+#include "value/torch_modes.h"
 
 namespace stator {
 
@@ -27,14 +29,21 @@ bool DeferredGraphCapture::predates(const Node* node) const {
     return node->index < open_.back().start || is_input(node);
 }
 
-void DeferredGraphCapture::expect_own(const TensorValue* written) const {
-    for (; is_open() && written != nullptr; written = written->view_of)
-        if (predates(written->node) || is_own_input(written))
+void DeferredGraphCapture::expect_own(const TensorValue* written, Writes writes) const {
+    auto may_not_write = [&](const Open& open) {
+        return open.writes < writes && (written->node->index < open.start || is_input(written->node));
+    };
+    for (; is_open() && written != nullptr; written = written->view_of) {
+        if (std::ranges::any_of(open_, may_not_write) || is_own_input(written))
             tracer_.break_graph(BreakKind::UnsupportedTensor,
                                 runs_later() ? "a backward pass or a checkpointed function writes to a tensor that it "
                                                "did not create"
                                              : "a function that is given to a higher-order operation writes to a "
                                                "tensor that it did not create");
+        // (Which nodes of a subgraph read what was overwritten is not marked, see overwritten.cpp.)
+        if (is_input(written->node) && tracer_.run_by() == Tracer::RunBy::Compiler && tracer_.modes().current().grad)
+            recorder_.keep_as_captured();
+    }
 }
 
 void DeferredGraphCapture::expect_not_recomputed(const TensorValue* written) const {
@@ -49,7 +58,7 @@ bool DeferredGraphCapture::is_made_inside(const TensorValue* tensor) const {
     return tensor->node != nullptr && !predates(tensor->node);
 }
 
-void DeferredGraphCapture::begin(DeferredGraph::Kind kind) {
+void DeferredGraphCapture::begin(DeferredGraph::Kind kind, Writes writes) {
     if (runs_later())
         tracer_.break_graph(BreakKind::UnsupportedTensor,
                             "a hook, torch.autograd.Function, checkpoint or higher-order operation inside of another "
@@ -57,7 +66,7 @@ void DeferredGraphCapture::begin(DeferredGraph::Kind kind) {
     tracer_.on_undo([this, depth = open_.size()] {
         while (open_.size() > depth) open_.pop_back();
     });
-    open_.push_back({kind, recorder_.graph().size(), {}, Rereads(tracer_, kind)});
+    open_.push_back({kind, writes, recorder_.graph().size(), {}, Rereads(tracer_, kind)});
 }
 
 DeferredGraphCapture::Reads DeferredGraphCapture::take_reads(std::span<TensorValue* const> inputs,

@@ -24,7 +24,7 @@ class DeferredGraphCapture final : public DeferredGraphs {
     DeferredGraphCapture(Tracer& tracer, GraphRecorder& recorder, const CallStack& stack, const Lifetimes& lifetimes)
         : tracer_(tracer), recorder_(recorder), stack_(stack), lifetimes_(lifetimes) {}
 
-    void begin(DeferredGraph::Kind kind) override;
+    void begin(DeferredGraph::Kind kind, Writes writes = Writes::Nothing) override;
     bool is_open() const override { return !open_.empty(); }
     /// Whether one of the open graphs is a subgraph.
     bool is_in_subgraph() const {
@@ -59,8 +59,9 @@ class DeferredGraphCapture final : public DeferredGraphs {
     /// The program has assigned the result of a node to a variable.
     void note_name(const graph::Node* node, std::string variable);
 
-    /// Breaks the graph if a deferred graph is open and an operation of it writes to a tensor from before.
-    void expect_own(const TensorValue* written) const;
+    /// Breaks the graph if an operation of an open graph writes to a tensor from before, and that graph may not: to its
+    /// data, or to anything of it.
+    void expect_own(const TensorValue* written, Writes writes) const;
     /// Breaks the graph if a tensor, or one that it is a view of, is a result of a recomputed graph.
     void expect_not_recomputed(const TensorValue* written) const;
 
@@ -68,6 +69,7 @@ class DeferredGraphCapture final : public DeferredGraphs {
     using Reads = std::vector<std::pair<const graph::Node*, TensorValue*>>;
     struct Open {
         DeferredGraph::Kind kind;
+        Writes writes;
         std::size_t start;  // in the main graph
         Reads read;         // tensor arguments of its nodes
         Rereads rereads;

@@ -359,14 +359,14 @@ void GraphRecorder::check_mutations(const Operation& operation) {
     for (int written : operation.answer->written) {
         TensorValue* tensor = operation.tensor(written);
         if (operation.is_recorded) expect_no_row(tensor);  // autograd refuses it: the rows are views of one `unbind`
-        deferred_graphs_.expect_own(tensor);
+        deferred_graphs_.expect_own(tensor, DeferredGraphs::Writes::Data);
         expect_no_subclass(tracer_, tensor);
         deferred_graphs_.expect_not_recomputed(tensor);
         expect_writable(tracer_, views_, tensor, operation.is_recorded);
     }
     for (const shape::MetadataChange& change : operation.answer->changed_metadata) {
         const TensorValue* tensor = operation.tensor(change.argument);
-        deferred_graphs_.expect_own(tensor);
+        deferred_graphs_.expect_own(tensor, DeferredGraphs::Writes::Anything);
         expect_no_subclass(tracer_, tensor);
         // (A transform wraps its inputs anew, and they are no views inside of its level.)
         if (tensor->meta->requires_grad != change.meta->requires_grad && change.meta->is_leaf &&

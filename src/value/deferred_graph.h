@@ -78,9 +78,11 @@ class DeferredGraphs {
   public:
     virtual ~DeferredGraphs() = default;
 
-    /// Operations go into a graph of their own from now on, which may not write to tensors from before. In a deferred
-    /// graph numbers are constants, and no other graph may begin; subgraphs may be nested.
-    virtual void begin(DeferredGraph::Kind kind) = 0;
+    /// What a graph may change of tensors from before. `Anything`: it runs exactly once, here.
+    enum class Writes : std::uint8_t { Nothing, Data, Anything };
+    /// Operations go into a graph of their own from now on. In a deferred graph numbers are constants, and no other
+    /// graph may begin; subgraphs may be nested.
+    virtual void begin(DeferredGraph::Kind kind, Writes writes = Writes::Nothing) = 0;
     /// Whether such a graph is being captured.
     virtual bool is_open() const = 0;
     /// Whether a tensor was made in the innermost open graph.

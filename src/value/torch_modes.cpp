@@ -60,6 +60,11 @@ void TorchModes::end_torch_function(bool enabled_before) {
     enable_torch_functions(enabled_before);
 }
 
+void TorchModes::set_indexes_by_tensors(bool indexes) {
+    tracer_.on_undo([this, before = indexes_by_tensors_] { indexes_by_tensors_ = before; });
+    indexes_by_tensors_ = indexes;
+}
+
 void TorchModes::set_runs_in_any_grad_mode(bool runs) {
     tracer_.on_undo([this, before = runs_in_any_grad_mode_] { runs_in_any_grad_mode_ = before; });
     runs_in_any_grad_mode_ = runs;

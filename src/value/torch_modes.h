@@ -67,6 +67,11 @@ class TorchModes {
     void begin_torch_function();
     void end_torch_function(bool enabled_before);
 
+    /// Whether a tensor as an index never is the number that it holds: `TransformGetItemToIndex`, the mode in which
+    /// PyTorch runs the functions of flex_attention.
+    bool indexes_by_tensors() const { return indexes_by_tensors_; }
+    void set_indexes_by_tensors(bool indexes);
+
     // --- deferred graphs
 
     /// Whether the deferred graph under capture may run with or without gradients.
@@ -82,6 +87,7 @@ class TorchModes {
     std::vector<EnteredContext> contexts_;
     bool torch_functions_enabled_ = torch_room::are_torch_functions_enabled();
     int open_torch_functions_ = 0;
+    bool indexes_by_tensors_ = false;
     bool runs_in_any_grad_mode_ = false;
     bool captures_autograd_ = false;
     std::vector<TensorValue*> leaves_;

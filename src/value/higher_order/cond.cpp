@@ -7,6 +7,7 @@
 #include "value/higher_order/subgraph_trace.h"
 #include "value/kinds/sequence.h"
 #include "value/protocol/operations.h"
+#include "value/torch_modes.h"
 
 namespace stator {
 
@@ -105,7 +106,9 @@ Task run_cond(Tracer& tracer, Cond call) {
     for (int i = 0; i < 2; ++i) {
         SubgraphTrace trace(tracer, kName);
         Arguments arguments = Arguments::of(call.operands);
-        trace.begin(call.branches[i], arguments);
+        // (PyTorch differentiates only branches that write to nothing.)
+        trace.begin(call.branches[i], arguments,
+                    tracer.modes().current().grad ? DeferredGraphs::Writes::Nothing : DeferredGraphs::Writes::Data);
         Value* result = co_await tracer.start(call_traced(tracer, trace, call.branches[i], arguments));
         if (std::optional<Leaves> outputs = flatten(tracer, result)) trace.expect_fresh_outputs(*outputs);
         traced[i] = trace.end(result);

@@ -35,7 +35,9 @@ constexpr Named kOperations[] = {
     {"out_dtype", call_as_operation},
     {"map_impl", call_map},
     {"scan", call_scan},
+    {"associative_scan", call_associative_scan},
     {"while_loop", call_while_loop},
+    {"flex_attention", call_flex_attention},
 };
 
 PyTypeObject* base_operation_class() {
@@ -81,6 +83,9 @@ constexpr char kCondModule[] = "torch._higher_order_ops.cond", kCond[] = "cond";
 constexpr char kMapModule[] = "torch._higher_order_ops.map", kMap[] = "map";
 constexpr char kStrictModule[] = "torch._higher_order_ops.strict_mode", kStrict[] = "strict_mode";
 constexpr char kScanModule[] = "torch._higher_order_ops.scan", kScan[] = "scan";
+constexpr char kAssociativeModule[] = "torch._higher_order_ops.associative_scan", kAssociative[] = "associative_scan";
+constexpr char kFlexModule[] = "torch.nn.attention.flex_attention", kFlex[] = "flex_attention";
+constexpr char kBlockMask[] = "create_block_mask";
 constexpr char kLoopModule[] = "torch._higher_order_ops.while_loop", kLoop[] = "while_loop";
 
 }  // namespace
@@ -91,6 +96,10 @@ void register_higher_order(Handlers& handlers) {
     handlers.add(kStrictModule, kStrict, call_front_end<kStrictModule, kStrict>);
     handlers.add("torch._higher_order_ops.invoke_subgraph", "invoke_subgraph_placeholder", call_nested_region);
     handlers.add(kScanModule, kScan, call_front_end<kScanModule, kScan>);
+    handlers.add(kAssociativeModule, kAssociative, call_front_end<kAssociativeModule, kAssociative>);
+    handlers.add(kFlexModule, kFlex, call_front_end<kFlexModule, kFlex>);
+    handlers.add(kFlexModule, kBlockMask, call_front_end<kFlexModule, kBlockMask>);
+    register_flex_attention(handlers);
     handlers.add(kLoopModule, kLoop, call_front_end<kLoopModule, kLoop>);
 }
 

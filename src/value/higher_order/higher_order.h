@@ -17,6 +17,7 @@ std::optional<Outcome> call_higher_order(Tracer& tracer, PyObject* operation, co
 
 /// Registers the functions of PyTorch that call them.
 void register_higher_order(Handlers& handlers);
+void register_flex_attention(Handlers& handlers);
 
 // The operations, each in a file of its family.
 Outcome call_cond(Tracer& tracer, PyObject* operation, const Arguments& arguments);
@@ -27,6 +28,8 @@ Outcome call_hints_wrapper(Tracer& tracer, PyObject* operation, const Arguments&
 Outcome call_base_operation(Tracer& tracer, PyObject* operation, const Arguments& arguments);
 Outcome call_map(Tracer& tracer, PyObject* operation, const Arguments& arguments);
 Outcome call_scan(Tracer& tracer, PyObject* operation, const Arguments& arguments);
+Outcome call_associative_scan(Tracer& tracer, PyObject* operation, const Arguments& arguments);
+Outcome call_flex_attention(Tracer& tracer, PyObject* operation, const Arguments& arguments);
 Outcome call_while_loop(Tracer& tracer, PyObject* operation, const Arguments& arguments);
 
 /// A call of a function that is marked by `torch.compiler.nested_compile_region`.

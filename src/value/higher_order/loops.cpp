@@ -1,10 +1,10 @@
-/// Operations that run a function for each row of tensors: `map`, `scan`, `associative_scan`.
+/// Operations that run a function for each row of tensors: `map`, `scan`.
 #include <algorithm>
 
-#include "shape/language/strides.h"
 #include "torch/dtypes.h"
 #include "value/higher_order/higher_order.h"
 #include "value/higher_order/operands.h"
+#include "value/higher_order/rows.h"
 #include "value/higher_order/subgraph_trace.h"
 #include "value/kinds/undoable.h"
 #include "value/recorder.h"
@@ -12,34 +12,6 @@
 namespace stator {
 
 namespace {
-
-/// A tensor of the program as operand, which must have at least one row.
-const torch_room::TensorMeta& rows_of(Tracer& tracer, const SubgraphTrace& trace, Value* value) {
-    tracer.realize(value);
-    auto* tensor = cast<TensorValue>(value);
-    if (tensor == nullptr) trace.refuse("it is called with a " + value->print() + " instead of a tensor");
-    const torch_room::TensorMeta& meta = *tensor->meta;
-    if (meta.sizes.empty() || meta.sizes[0] == 0) trace.refuse("it is called with a tensor without rows");
-    return meta;
-}
-
-/// The metadata of one row.
-torch_room::TensorMeta row_of(const torch_room::TensorMeta& rows) {
-    torch_room::TensorMeta row = rows;
-    row.sizes.erase(row.sizes.begin());
-    row.strides.erase(row.strides.begin());
-    row.is_leaf = !row.requires_grad;
-    return row;
-}
-
-/// The metadata of rows like this one, one after the other.
-torch_room::TensorMeta stacked(const torch_room::TensorMeta& row, Dim count) {
-    torch_room::TensorMeta rows = row;
-    rows.sizes.insert(rows.sizes.begin(), count);
-    rows.strides = shape::contiguous_strides(rows.sizes);
-    rows.storage_offset = 0;
-    return rows;
-}
 
 struct Map {
     PyObject* operation;
@@ -118,13 +90,6 @@ struct Scan {
     std::vector<Value*> rows;    // tensors that the function gets row by row
     std::vector<Value*> others;  // that it gets as they are
 };
-
-TensorValue* tensor_of(Tracer& tracer, const SubgraphTrace& trace, Value* value) {
-    tracer.realize(value);
-    auto* tensor = cast<TensorValue>(value);
-    if (tensor == nullptr) trace.refuse("it is called with a " + value->print() + " instead of a tensor");
-    return tensor;
-}
 
 /// The function returns what it carries on, and then rows of the results.
 void expect_same_as_carried(Tracer& tracer, const SubgraphTrace& trace, const Scan& scan,

@@ -22,14 +22,14 @@ std::vector<const Value*> SubgraphTrace::within_reach() const {
     return *std::move(found);
 }
 
-void SubgraphTrace::begin(Value* function, const Arguments& arguments) {
+void SubgraphTrace::begin(Value* function, const Arguments& arguments, DeferredGraphs::Writes writes) {
     roots_ = {function};
     for (const Value* argument : arguments.positional) roots_.push_back(argument);
     for (const Keyword& keyword : arguments.keywords) roots_.push_back(keyword.value);
     before_ = within_reach();
     effects_ = tracer_.effects().size();
     modes_ = tracer_.modes().current();
-    tracer_.deferred_graphs().begin(DeferredGraph::Kind::Subgraph);
+    tracer_.deferred_graphs().begin(DeferredGraph::Kind::Subgraph, writes);
 }
 
 void SubgraphTrace::expect_no_effects() {

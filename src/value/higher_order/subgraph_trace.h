@@ -31,7 +31,8 @@ class SubgraphTrace {
     [[noreturn]] void refuse(const std::string& why) const;
 
     /// Begins the subgraph.
-    void begin(Value* function, const Arguments& arguments);
+    void begin(Value* function, const Arguments& arguments,
+               DeferredGraphs::Writes writes = DeferredGraphs::Writes::Nothing);
     /// Breaks the graph if the function that was called since has side effects.
     void expect_no_effects();
     /// Ends the subgraph, whose outputs are all leaves of the result: tensors, ints and None.

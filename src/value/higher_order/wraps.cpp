@@ -37,6 +37,8 @@ struct Wrap {
     bool takes_dict = false;
     std::vector<Keyword> options = {};
 
+    DeferredGraphs::Writes writes = DeferredGraphs::Writes::Nothing;
+
     bool may_alias = true;          // results may share memory with operands
     bool is_one_node = false;       // for autograd
     bool is_shared = false;         // equal subgraphs are one
@@ -111,7 +113,7 @@ Task run_wrapped(Tracer& tracer, Wrap call) {
         tracer.modes().set(inside);
     }
     SubgraphTrace trace(tracer, call.name);
-    trace.begin(call.function, call.arguments);
+    trace.begin(call.function, call.arguments, call.writes);
     Value* result = co_await tracer.start(call_traced(tracer, trace, call.function, call.arguments));
     tracer.realize(result);
     std::vector<TensorValue*> results = tensors_of(tracer, trace, result);
@@ -151,7 +153,9 @@ Wrap take_apart(Tracer& tracer, PyObject* operation, const Arguments& given, std
 }  // namespace
 
 Outcome call_wrap(Tracer& tracer, PyObject* operation, const Arguments& arguments) {
-    return tracer.start(run_wrapped(tracer, take_apart(tracer, operation, arguments)));
+    Wrap call = take_apart(tracer, operation, arguments);
+    call.writes = DeferredGraphs::Writes::Anything;
+    return tracer.start(run_wrapped(tracer, std::move(call)));
 }
 
 Outcome call_wrap_with_grad_mode(Tracer& tracer, PyObject* operation, const Arguments& arguments) {

@@ -6,6 +6,7 @@
 #include "base/python_error.h"
 #include "cpython/objects.h"
 #include "value/builtins/registry.h"
+#include "value/protocol/operations.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -67,6 +68,19 @@ void FrozenObjectValue::realize(Tracer& tracer) {
 Ref<> FrozenObjectValue::as_constant(Tracer& tracer) {
     tracer.realize(this);
     return Ref<>::share(outside);
+}
+
+Outcome FrozenObjectValue::call(Tracer& tracer, const Arguments& arguments) {
+    static PyTypeObject* const generic = imported_class("types", "GenericAlias");
+    if (class_ != generic) return ObjectValue::call(tracer, arguments);
+    Ref<> origin = checked(PyObject_GetAttrString(outside, "__origin__"));
+    // Instances of other classes get an attribute `__orig_class__`.
+    for (PyTypeObject* type : {&PyDict_Type, &PyList_Type, &PyTuple_Type, &PySet_Type, &PyFrozenSet_Type})
+        if (origin.get() == reinterpret_cast<PyObject*>(type)) {
+            tracer.realize(this);
+            return operations::call(tracer, tracer.constant(origin.get()), arguments);
+        }
+    return ObjectValue::call(tracer, arguments);
 }
 
 Outcome FrozenObjectValue::get_item(Tracer& tracer, Value* key) {

@@ -12,6 +12,7 @@ struct FrozenObjectValue final : ObjectValue {
 
     void realize(Tracer& tracer) override;
     Ref<> as_constant(Tracer& tracer) override;
+    Outcome call(Tracer& tracer, const Arguments& arguments) override;  // dict[str, int]()
     Outcome get_item(Tracer& tracer, Value* key) override;
     Value* binary(Tracer& tracer, BinaryOperator op, Value* other, bool reflected) override;  // X | Y
     Outcome compare(Tracer& tracer, Comparison op, Value* other) override;

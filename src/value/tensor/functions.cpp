@@ -307,6 +307,11 @@ Outcome size_class(Tracer& tracer, const Arguments& arguments) {
     return tracer.start(make_size(tracer, arguments.positional[0]));
 }
 
+/// `with torch.device(...)`: the mode that it enters decides what operations of the graph compute.
+Outcome change_default_device(Tracer& tracer, const Arguments&) {
+    tracer.break_graph(BreakKind::UnknownFunction, "`with torch.device(...)` changes the default device");
+}
+
 /// A function compiled by `torch.jit.script`: the original Python function is traced, as torch._dynamo does.
 Task call_scripted(Tracer& tracer, Value* scripted, Arguments given) {
     Value* original = scripted->own_attribute(tracer, interned("_torchdynamo_inline"));
@@ -439,6 +444,8 @@ void register_torch(Handlers& handlers) {
     for (const char* name : {"device", "finfo", "iinfo", "dtype", "layout", "memory_format"})
         if (Ref<> type = find_imported("torch", name); type && PyType_Check(type.get()))
             handlers.add_pure_class(reinterpret_cast<PyTypeObject*>(type.release()));
+    for (const char* name : {"__enter__", "__exit__"})
+        handlers.add_method(torch_room::known().device_class, name, change_default_device);
 }
 
 }  // namespace stator

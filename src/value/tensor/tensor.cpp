@@ -29,6 +29,7 @@
 #include "value/tensor/dynamic_sizes.h"
 #include "value/tensor/known_contents.h"
 #include "value/tensor/leaves.h"
+#include "value/tensor/tensor_indices.h"
 #include "value/torch_modes.h"
 #include "value/tracer.h"
 
@@ -222,6 +223,7 @@ Outcome TensorValue::call(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome TensorValue::get_item(Tracer& tracer, Value* key) {
+    if (Value* part = item_by_tensors(tracer, this, key)) return part;
     auto [part, rest] = symbolic::select(tracer, this, key);
     if (rest == nullptr) return part;
     return tracer.recorder().emit_function(getitem_function(), Arguments::of(part, rest));

@@ -530,3 +530,15 @@ def test_a_mode_that_is_set_to_what_it_is():
     same(program, lambda: torch.ones(2, requires_grad=True))
     same(program, lambda: torch.ones(2, requires_grad=True), backend="aot_eager")
     same(program, lambda: torch.ones(2, requires_grad=True), under=torch.no_grad, compare_dynamo=False)
+
+
+def test_a_default_device():
+    def program(x):
+        with torch.device("meta"):
+            y = torch.ones(3)
+            print(end="")
+            z = torch.zeros(2)
+        return x + 1, y, z, torch.ones(1)
+
+    same(program, T(2), fullgraph=False, compare_dynamo=False)
+    assert torch.ones(1).device == torch.device("cpu")

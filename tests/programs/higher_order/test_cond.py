@@ -173,3 +173,27 @@ def test_no_leak():
     for _ in range(5):
         run()
     assert count() <= before
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_branches_that_write_without_gradients(backend):
+    def up(x, counts):
+        counts.add_(1)
+        return x.sin()
+
+    def down(x, counts):
+        counts.mul_(2)
+        return x.cos()
+
+    @torch.no_grad()
+    def program(x, counts):
+        made = counts * 1
+        y = torch.cond(x.sum() > 0, up, down, (x, counts))
+        return y + counts, torch.cond(x.sum() > 1, up, down, (x, made)), made
+
+    compiled = stator.compile(program, backend=backend, fullgraph=True)
+    for value in (1.0, -1.0, 0.1):
+        counts = [torch.full((3,), 5.0) for _ in range(2)]
+        expected, actual = (run(torch.full((3,), value), one) for run, one in zip((program, compiled), counts))
+        torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+        torch.testing.assert_close(counts[1], counts[0], rtol=0, atol=0)

@@ -158,3 +158,32 @@ def test_sizes_that_change(backend):
 )
 def test_not_captured(text):
     same(Source(HEAD + text), T(3, grad=True), fullgraph=False, stateful=True, compare_dynamo=False)
+
+
+WRITES = {
+    "to a result": "def f(x):\n    y = x * 1\n    r = wrap(lambda a: a.add_(1), y)\n    return r is y, y * 2, r",
+    "to an input": "def f(x):\n    r = wrap(lambda a: a.mul_(2).sin(), x)\n    return r, x + 1",
+    "to a closure": "def f(x):\n    y, z = x * 1, x.sum(0)\n    r = wrap(lambda a: y[0].copy_(z) + a, x)\n    return r, y, z",
+    "to a view of an input": "def f(x):\n    v = x[1:]\n    r = wrap(lambda a: a.add_(v.sum()), v)\n    return r is v, x.sum(), v * 2",
+    "in one in the other": "def f(x):\n    y = x * 1\n    return wrap(lambda a: wrap(lambda b: b.zero_() + 1, a) * a.exp(), y), y",
+    "that gives a gradient": "def f(x):\n    y = torch.zeros(4, 3)\n    r = wrap(lambda a: y.add_(a).cos(), x * 2)\n    return r, y.requires_grad, y * 3",
+}
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+@pytest.mark.parametrize("name", WRITES)
+def test_writes(name, backend):
+    gradient = "input" not in name
+    same(
+        Source(HEAD + WRITES[name]), T(4, 3, grad=gradient), backend=backend, compare_dynamo=False,
+        tolerance=None if backend is None else 1e-5,
+    )  # fmt: skip
+
+
+def test_writes_that_are_not_captured():
+    def program(x):
+        y = x * 1
+        return torch.cond(x.sum() > 0, lambda a: wrap(lambda b: b.add_(1) + 1, a), lambda a: a * 2, (y,))
+
+    with pytest.raises(stator.Unsupported, match="writes to a tensor that it did not create"):
+        stator.compile(program, backend="eager", fullgraph=True)(torch.ones(3))
