@@ -237,5 +237,4 @@ def test_a_compiler_gets_the_operations_of_attention():
                 result, found = compiled(x, x, x)
                 torch.testing.assert_close((result, found), (expected, weights))
                 assert result.stride() == expected.stride()
-    assert torch._native_multi_head_attention not in targets
-    assert nn.functional.softmax in targets or torch.bmm in targets or torch.baddbmm in targets
+    assert targets and torch._native_multi_head_attention not in targets
