@@ -120,11 +120,30 @@ void note_change(Tracer& tracer, ContextChange* change, bool is_known, Value* va
     set_undoably(tracer, variable->last_change, change);
 }
 
+/// Settings of TorchDynamo are such variables. They take effect where the program sets them: what follows is captured
+/// with them.
+bool is_setting_of_dynamo(PyObject* variable) {
+    Ref<> name = checked(PyUnicode_FromString("torch._dynamo.config"));
+    Ref<> module = Ref<>::steal(PyImport_GetModule(name.get()));
+    Ref<> all = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), "_config")) : Ref<>();
+    PyErr_Clear();
+    if (!all || !PyDict_Check(all.get())) return false;
+    PyObject *key = nullptr, *entry = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(all.get(), &at, &key, &entry) != 0;) {
+        Ref<> held = Ref<>::steal(PyObject_GetAttrString(entry, "user_override"));
+        PyErr_Clear();
+        if (held.get() == variable) return true;
+    }
+    return false;
+}
+
 Outcome set_value(Tracer& tracer, const Arguments& arguments) {
     static PyTypeObject* const token_class = imported_class("contextvars", "Token");
     static PyObject* const set = method_of_class(&PyContextVar_Type, "set");
     ContextVariableValue* variable = variable_of(tracer, arguments, "set");
     auto bound = bind_builtin(tracer, "set", arguments, {"self", "value"}, 2, 2);
+    if (is_setting_of_dynamo(variable->outside))
+        tracer.break_graph(BreakKind::UnknownFunction, "a setting of torch._dynamo.config is changed");
     auto* token = tracer.make<ContextChange>(token_class, variable, bound[1], set);
     note_change(tracer, token, /*is_known=*/true, bound[1]);
     return token;
