@@ -188,10 +188,10 @@ def test_classes_of_modules_and_methods_of_classes():
             return x + 1
 
     x = torch.randn(2, 3)
-    model = Compiled().eval()
+    model, method = Compiled().eval(), Method()
     for _ in range(2):
         assert torch.equal(model(x), model.norm(model.linear(x)).relu())
-        assert torch.equal(torch.compile(Method(), backend=counter, fullgraph=True)(x), x + 1)
+        assert torch.equal(torch.compile(method, backend=counter, fullgraph=True)(x), x + 1)
     assert counter.frame_count == 2
 
 

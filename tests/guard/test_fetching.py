@@ -149,7 +149,7 @@ def test_locals_globals_and_closure_of_the_entered_function() -> None:
     assert program.explain(function=function) == "G['scale'] is 3, was 2"
     scale["scale"] = 2
     function.__closure__[0].cell_contents = 5
-    assert program.explain(function=function) == "L['value'] is 5, was 4"
+    assert program.explain(function=function) == "L['value'] is 5, was 4 (closure variable value)"
     del function.__closure__[0].cell_contents
     assert not program.check(function=function)
     assert not program.check(function=len)
