@@ -232,7 +232,7 @@ def test_other_modes(mode: str) -> None:
     assert tally.counts["agrees"] > 100
 
 
-@pytest.mark.parametrize("turn, mode", enumerate(["plain", "autocast", "grad"]))
+@pytest.mark.parametrize("turn, mode", list(enumerate(["plain", "autocast", "grad"])))
 def test_what_is_called_behind(turn: int, mode: str) -> None:
     """The native operations that PyTorch's Python functions call have their own rules."""
     tally = Tally(FAKE_DIFFERS)
