@@ -8,6 +8,7 @@ kernel's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -32,14 +33,26 @@ def attempt(
     """
     if sum(_memory(fake) for fake in fakes) > MOST_ELEMENTS:
         return None
-    # 0 is a valid index for most tensors, but not a valid divisor: then 1 is tried.
-    if any(name in str(getattr(target, "__name__", target)) for name in TRUST_PIVOTS):
-        return _try(target, arguments, keywords, fakes, 1)
-    first = _try(target, arguments, keywords, fakes, 0)
-    if not isinstance(first, str):
-        return first
-    second = _try(target, arguments, keywords, fakes, 1)
-    return first if isinstance(second, str) else second
+    with _kept_generators({fake.device for fake in fakes if fake.device.type not in ("cpu", "meta")}):
+        # 0 is a valid index for most tensors, but not a valid divisor: then 1 is tried.
+        if any(name in str(getattr(target, "__name__", target)) for name in TRUST_PIVOTS):
+            return _try(target, arguments, keywords, fakes, 1)
+        first = _try(target, arguments, keywords, fakes, 0)
+        if not isinstance(first, str):
+            return first
+        second = _try(target, arguments, keywords, fakes, 1)
+        return first if isinstance(second, str) else second
+
+
+@contextmanager
+def _kept_generators(devices: set[torch.device]) -> Iterator[None]:
+    """Leaves the random state of these devices as it was; the engine does that for the CPU."""
+    kept = [(device, torch.get_device_module(device).get_rng_state(device)) for device in devices]
+    try:
+        yield
+    finally:
+        for device, state in kept:
+            torch.get_device_module(device).set_rng_state(state, device)
 
 
 def _try(

@@ -88,10 +88,10 @@ bool is_seen_by_dispatch_mode() {
 /// `torch._dynamo.config.error_on_nested_fx_trace` is off; so does Stator in its place.
 void refuse_fx_tracing() {
     static PyObject* const is_tracing = find_imported("torch.fx._symbolic_trace", "is_fx_symbolic_tracing").release();
-    static PyObject* const is_installed = find_imported("stator.installation", "is_installed").release();
-    if (is_tracing == nullptr || is_installed == nullptr || !dynamo_switch("error_on_nested_fx_trace", "")) return;
-    for (PyObject* question : {is_tracing, is_installed})
-        if (checked(PyObject_CallNoArgs(question)).get() != Py_True) return;
+    if (is_tracing == nullptr || !dynamo_switch("error_on_nested_fx_trace", "")) return;
+    if (checked(PyObject_CallNoArgs(is_tracing)).get() != Py_True) return;
+    Ref<> is_installed = find_imported("stator.installation", "is_installed");
+    if (!is_installed || checked(PyObject_CallNoArgs(is_installed.get())).get() != Py_True) return;
     PyErr_SetString(PyExc_RuntimeError,
                     "Detected that you are using FX to symbolically trace a function that is compiled by "
                     "torch.compile. Trace the function itself, or set "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 import torch._dynamo
@@ -10,6 +12,10 @@ from torch._dynamo import eval_frame
 from torch._dynamo.testing import CompileCounter
 
 from tests.support.processes import fresh
+
+pytestmark = pytest.mark.skipif(
+    "isolate_recompiles" not in inspect.signature(torch.compile).parameters, reason="of later versions of PyTorch"
+)
 
 
 @pytest.fixture(autouse=True)

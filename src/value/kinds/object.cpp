@@ -257,6 +257,10 @@ Outcome ObjectValue::call(Tracer& tracer, const Arguments& arguments) {
         tracer.guard({GuardKind::Identity, source, outside});
         if (std::optional<Outcome> called = call_higher_order(tracer, outside, arguments)) return *called;
     }
+    if (class_ == &PyInstanceMethod_Type && outside != nullptr) {  // a method created by pybind11, taken from its class
+        tracer.guard({GuardKind::Identity, source, outside});
+        return operations::call(tracer, tracer.constant(PyInstanceMethod_GET_FUNCTION(outside)), arguments);
+    }
     Value* method = class_attribute(tracer, class_, interned("__call__"), &raw);
     if (raw == nullptr) return Value::call(tracer, arguments);
     // A callable compiled by Stator is inlined: the original is called.

@@ -376,10 +376,9 @@ void register_torch(Handlers& handlers) {
     register_settings(handlers);
     if (Ref<> scripted = find_imported("torch._C", "ScriptFunction"); scripted) {
         Ref<> call = Ref<>::steal(PyObject_GetAttrString(scripted.get(), "__call__"));
-        if (call) handlers.add(call.get(), scripted_function);
-        // A call of an instance finds the function in it.
-        if (call && PyInstanceMethod_Check(call.get()))
-            handlers.add(PyInstanceMethod_GET_FUNCTION(call.get()), scripted_function);
+        if (call)
+            handlers.add(PyInstanceMethod_Check(call.get()) ? PyInstanceMethod_GET_FUNCTION(call.get()) : call.get(),
+                         scripted_function);
         PyErr_Clear();
     }
     handlers.add("torch", "_assert_async", assert_async);

@@ -177,6 +177,7 @@ def test_what_the_engine_cannot_check_is_checked_in_python():
     with stator.watch() as report:
         compiled(torch.ones(24))
     (capture,) = report.captures
+    assert len(capture.relations) == 1, str(report)
     (relation,) = capture.relations
     assert "(checked in Python)" in str(relation)
     with stator.watch() as report:

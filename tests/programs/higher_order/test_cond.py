@@ -175,6 +175,7 @@ def test_no_leak():
     assert count() <= before
 
 
+@pytest.mark.skipif(torch.__version__ < "2.12", reason="PyTorch refuses such branches, also uncompiled")
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_branches_that_write_without_gradients(backend):
     def up(x, counts):
