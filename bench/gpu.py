@@ -239,7 +239,7 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
     torch.manual_seed(0)
     yield decoder_row(options)
     for batch, (words, dtype) in itertools.product((1, 32), (("", torch.float32), (", bfloat16", torch.bfloat16))):
-        where = {"device": "cuda", "dtype": dtype}
+        where: dict[str, Any] = {"device": "cuda", "dtype": dtype}
         images = torch.randn(batch, 3, 224, 224, **where)
         yield measured(f"resnet50{words}, batch {batch}", ResNet50().to(**where).eval(), (images,), options.steps)
         tokens = torch.randint(0, 30522, (batch, 128), device="cuda")

@@ -248,8 +248,9 @@ def _kept_for_another_backward(context: Any) -> Iterator[None]:
     """Turns donated buffers off: a backward pass whose saved tensors were donated can't run again, so that
     `retain_graph=True` would raise. A program that sets `donated_buffer` itself, even to its default, gets what it asks
     for."""
-    from torch._functorch import config
+    from torch._functorch import config as functorch_config
 
+    config: Any = functorch_config  # A module only by its name.
     if torch_versions.set_value(config._config["donated_buffer"]) is True:
         yield
         return

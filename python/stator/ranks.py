@@ -68,7 +68,8 @@ def gather(offer: Offer) -> list[bytes] | None:
         keys = [f"{_State.rounds}/{other}" for other in range(distributed.get_world_size())]
         outcome = _outcome_of(store, keys, offer, rank)
         if outcome == str(rank):
-            return _go_alone(offer, rank)
+            _announce_alone(offer, rank)
+            return None
         if outcome != _COMPLETE:
             continue
         answers = _read(store, keys, rank)
@@ -76,10 +77,11 @@ def gather(offer: Offer) -> list[bytes] | None:
         if len(set(heads)) == 1 or not any(head.startswith(b"1") for head in heads):
             return list(data)
         if offer.may_go_alone:
-            return _go_alone(offer, rank)
+            _announce_alone(offer, rank)
+            return None
 
 
-def _go_alone(offer: Offer, rank: int) -> None:
+def _announce_alone(offer: Offer, rank: int) -> None:
     _log.warning(
         "Rank %s compiles %s alone, because the other ranks don't compile it now. All ranks have compiled it before, "
         "with the same operations.",
