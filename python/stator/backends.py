@@ -250,7 +250,7 @@ def _kept_for_another_backward(context: Any) -> Iterator[None]:
     for."""
     from torch._functorch import config as functorch_config
 
-    config: Any = functorch_config  # A module only by its name.
+    config: Any = functorch_config  # The type checker does not know its private methods.
     if torch_versions.set_value(config._config["donated_buffer"]) is True:
         yield
         return
