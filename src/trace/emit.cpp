@@ -251,9 +251,11 @@ Ref<> GraphRecorder::call_in_transform(const graph::Node& node) {
 namespace {
 
 bool loads_decompositions(Borrowed<> function) {
-    static const Ref<> of_vmap = find_imported("torch._functorch.predispatch", "lazy_load_decompositions");
-    static const Ref<> of_jvp = find_imported("torch.autograd.forward_ad", "_maybe_load_decompositions");
-    return function.get() == of_vmap.get() || function.get() == of_jvp.get();
+    // Never released: statics are destroyed after Python has ended.
+    static PyObject* const of_vmap =
+        find_imported("torch._functorch.predispatch", "lazy_load_decompositions").release();
+    static PyObject* const of_jvp = find_imported("torch.autograd.forward_ad", "_maybe_load_decompositions").release();
+    return function.get() == of_vmap || function.get() == of_jvp;
 }
 
 }  // namespace

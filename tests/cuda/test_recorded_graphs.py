@@ -17,6 +17,7 @@ from torch import nn
 
 import stator
 from stator.backends import prepared_calls
+from tests.support.described import described
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 
@@ -49,25 +50,6 @@ def long(x: Tensor) -> Tensor:
 
 def x(*sizes: int) -> Tensor:
     return torch.randn(*sizes or (4, 8), device="cuda")
-
-
-def described(value: Any, arguments: tuple[Any, ...] = ()) -> Any:
-    if isinstance(value, Tensor):
-        plain = value.detach().clone().contiguous().cpu()
-        return (
-            value.dtype,
-            value.shape,
-            value.stride(),
-            value.storage_offset(),
-            value.untyped_storage().nbytes(),
-            value.is_inference() or value._version,
-            value._is_view(),
-            [value is each for each in arguments],
-            plain.view(torch.uint8).numpy().tobytes() if plain.dim() else plain.item(),
-        )
-    if isinstance(value, (tuple, list)):
-        return [described(each, arguments) for each in value]
-    return value
 
 
 def same(

@@ -19,6 +19,7 @@ from torch import nn
 import stator
 from stator import _testing
 from stator.backends import prepared_calls
+from tests.support.described import described
 
 Tensor = torch.Tensor
 
@@ -96,24 +97,6 @@ def long(x: Tensor) -> Tensor:
     for _ in range(6):
         x = x.sin() + 0.5
     return x
-
-
-def described(value: Any, arguments: tuple[Any, ...] = ()) -> Any:
-    if isinstance(value, Tensor):
-        return (
-            value.dtype,
-            value.shape,
-            value.stride(),
-            value.storage_offset(),
-            value.untyped_storage().nbytes(),
-            value.is_inference() or value._version,
-            value._is_view(),
-            [value is each for each in arguments],
-            value.detach().clone().contiguous().view(torch.uint8).numpy().tobytes(),
-        )
-    if isinstance(value, (tuple, list)):
-        return [described(each, arguments) for each in value]
-    return value
 
 
 def same(program: Callable, arguments: Callable[[int], tuple[Any, ...]], calls: int = 10, **options: Any) -> Any:

@@ -294,6 +294,7 @@ def test_memory_that_parameters_share():
     model = nn.Linear(2, 2)
     model.weight, model.bias = nn.Parameter(flat[:4].view(2, 2)), nn.Parameter(flat[4:])
     stator.compile(model, check="always")(torch.ones(1, 2)).sum().backward()
+    assert model.weight.grad.tolist() == [[1, 1], [1, 1]] and model.bias.grad.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("check", ["second", 0, -1, 1.5, True])
