@@ -39,7 +39,7 @@ class AttachBackward:
     The operations of the Function's `forward` come before it in the graph, without gradients. The node takes the
     tensors that get a gradient, the results, and, in a tuple that autograd does not look into, the other tensors that
     `backward` reads. `backward` is a captured graph that takes the gradients of the results and then the tensors at the
-    positions `reads`.
+    positions `reads`. `error` is what PyTorch raises in place of it, about what the program's `backward` returns.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class AttachBackward:
         reads: Sequence[int],
         saved: Sequence[bool],
         once: bool,
+        error: str,
     ) -> None:
         self.__name__ = self.__qualname__ = name
         results = len(fresh)
@@ -68,6 +69,8 @@ class AttachBackward:
             return results_
 
         def run_backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+            if error:
+                raise RuntimeError(error)
             of_checked, of_unchecked = iter(ctx.saved_tensors), iter(ctx.unchecked)
             read = [next(of_checked if is_saved else of_unchecked) for is_saved in saved]
             return (*backward(*gradients, *read), *[None] * (results + 1))

@@ -402,8 +402,14 @@ Task bound_or_fallback(Tracer& tracer, Value* attribute, PyObject* found, Value*
     co_return co_await forwarded(call_fallback(tracer, self, name));
 }
 
-/// `int | str`: an immutable object, whose attributes are read while tracing.
-Value* attribute_of_union(Tracer& tracer, Value* self, Borrowed<> name) {
+/// Whether `list[int]` has this attribute itself. It has others from its class.
+bool is_of_alias(Borrowed<> name) {
+    return name.get() == interned("__args__") || name.get() == interned("__origin__") ||
+           name.get() == interned("__parameters__");
+}
+
+/// `int | str`, `list[int]`: immutable objects, whose attributes are read while tracing.
+Value* attribute_of_frozen(Tracer& tracer, Value* self, Borrowed<> name) {
     if (self->source != nullptr) tracer.guard({GuardKind::Identity, self->source, self->object()});
     Ref<> answer = Ref<>::steal(PyObject_GetAttr(self->object(), name));
     if (!answer) tracer.raise_from_python();
@@ -423,9 +429,10 @@ Outcome through_own_getter(Tracer& tracer, Value* self, Borrowed<> name) {
     cpython::lookup_in_mro(type, interned("__getattribute__"), &owner);
     if (owner == &PyBaseObject_Type || (owner != nullptr && owner->tp_getattro == PyObject_GenericGetAttr))
         return nullptr;
-    static PyObject* const union_class = imported("types", "UnionType");
-    if (reinterpret_cast<PyObject*>(type) == union_class && self->object() != nullptr)
-        return attribute_of_union(tracer, self, name);
+    static PyTypeObject* const union_class = imported_class("types", "UnionType");
+    static PyTypeObject* const alias_class = imported_class("types", "GenericAlias");
+    if (self->object() != nullptr && (type == union_class || (type == alias_class && is_of_alias(name))))
+        return attribute_of_frozen(tracer, self, name);
     // PyTorch reads attributes of modules too, and those reads are not traced one by one.
     bool is_module = PyType_IsSubtype(type, torch_room::known().module_class) != 0;
     if (is_module || self->kind != Kind::Object || raw == nullptr || !PyFunction_Check(raw))

@@ -29,6 +29,7 @@
 #include "value/recorder.h"
 #include "value/tensor/dynamic_sizes.h"
 #include "value/tensor/function_transforms.h"
+#include "value/tensor/marked_functions.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
 #include "value/torch_modes.h"
@@ -126,6 +127,7 @@ struct Application {
     Value* result = nullptr;      // of `forward`
     std::vector<Value*> results;  // the same, as a list
     std::vector<TensorValue*> differentiable;
+    std::string error;  // that PyTorch raises in the backward pass, about what `backward` returned; empty if none
 };
 
 /// Puts keyword arguments into the places that they have in `forward`, and, if `setup_context` sees them (`is_bound`),
@@ -165,20 +167,18 @@ void settle_results(Tracer& tracer, Application& call) {
     const FunctionContext* context = call.context;
     tracer.realize(call.result);
     bool is_tuple = call.result->kind == Kind::Tuple && call.result->type() == &PyTuple_Type;
-    if (is_tuple)
-        call.results = static_cast<TupleValue*>(call.result)->all(tracer);
-    else if (call.result->kind == Kind::Tensor || call.result->object() == Py_None)
-        call.results = {call.result};
-    else
-        refuse(tracer, "returns a " + call.result->print());
+    // (PyTorch makes a tuple of a named tuple.)
+    if (!is_tuple && call.result->kind == Kind::Tuple) refuse(tracer, "returns a " + call.result->print());
+    call.results = {call.result};
+    if (is_tuple) call.results = static_cast<TupleValue*>(call.result)->all(tracer);
+    for (Value* result : call.results) tracer.realize(result);
     for (Value* written : context->written)
         if (!contains(call.results, written)) refuse(tracer, "marks a tensor with mark_dirty that it does not return");
     for (std::size_t i = 0; i < call.results.size(); ++i) {
         Value*& result = call.results[i];
         if (result->kind == Kind::TensorObject) refuse(tracer, "returns a " + result->print());
         auto* tensor = cast<TensorValue>(result);
-        if (tensor == nullptr) continue;
-        tracer.realize(tensor);
+        if (tensor == nullptr) continue;  // what is no tensor is returned as it is
         if (std::ranges::count(call.results, result) > 1) refuse(tracer, "returns a tensor twice");
         if (tensor->is_row) refuse(tracer, "returns a tensor obtained by iterating over another tensor");
         bool is_written = contains(context->written, tensor);
@@ -231,8 +231,22 @@ std::vector<Value*> gradients_of(Tracer& tracer, const Application& call, std::v
     return gradients;
 }
 
+/// What PyTorch raises about these results of `backward`; empty if they fit.
+std::string error_about(const Application& call, const std::vector<Value*>& gradients) {
+    const std::string start =
+        "function " + std::string(utf8(checked(PyType_GetName(call.function->held)).get())) + "Backward returned a";
+    if (gradients.size() != call.arguments.size())
+        return start + "n incorrect number of gradients (expected " + std::to_string(call.arguments.size()) + ", got " +
+               std::to_string(gradients.size()) + ")";
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+        if (call.arguments[i]->kind != Kind::Tensor && gradients[i]->object() != Py_None)
+            return start + " gradient different than None at position " + std::to_string(i + 1) +
+                   ", but the corresponding forward input was not a Variable";
+    return {};
+}
+
 /// The gradients of the arguments that need one, among the results of `backward`.
-std::vector<Value*> gradients_for_arguments(Tracer& tracer, const Application& call, Value* given) {
+std::vector<Value*> gradients_for_arguments(Tracer& tracer, Application& call, Value* given) {
     tracer.realize(given);
     std::vector<Value*> gradients{given};
     if (given->kind == Kind::Tuple)
@@ -241,14 +255,20 @@ std::vector<Value*> gradients_for_arguments(Tracer& tracer, const Application& c
         refuse(tracer, "returns a " + given->print() + " in backward");
     for (Value* gradient : gradients) tracer.realize(gradient);
     while (gradients.size() > call.arguments.size() && gradients.back()->object() == Py_None) gradients.pop_back();
-    if (gradients.size() != call.arguments.size())
-        refuse(tracer, "returns a number of gradients that differs from the number of its inputs");
     std::vector<Value*> wanted;
+    call.error = error_about(call, gradients);
+    if (!call.error.empty()) {
+        // A compiler runs the backward pass when it compiles.
+        if (tracer.run_by() == Tracer::RunBy::Compiler) {
+            if (!tracer.wants_one_graph()) refuse(tracer, "returns gradients that don't fit its inputs");
+            tracer.recorder().keep_as_captured();
+        }
+        return wanted;
+    }
     for (std::size_t i = 0; i < gradients.size(); ++i) {
         auto* argument = cast<TensorValue>(call.arguments[i]);
         bool is_tensor = gradients[i]->kind == Kind::Tensor;
         if (!is_tensor && gradients[i]->object() != Py_None) refuse(tracer, "returns a gradient that is not a tensor");
-        if (argument == nullptr && is_tensor) refuse(tracer, "returns a gradient for an input that is not a tensor");
         if (argument != nullptr && argument->meta->requires_grad) wanted.push_back(gradients[i]);
     }
     return wanted;
@@ -281,9 +301,9 @@ void attach(Tracer& tracer, const Application& call, const DeferredGraph& backwa
         checked(PyList_Append(saved.get(), contains(call.context->saved, read) ? Py_True : Py_False));
     }
     Ref<> name = checked(PyType_GetName(call.function->held));
-    PyObject* target = tracer.keep(
-        checked(PyObject_CallFunction(maker, "OOnOOOO", name.get(), backward.runner, static_cast<Py_ssize_t>(inputs),
-                                      fresh.get(), reads.get(), saved.get(), once ? Py_True : Py_False)));
+    PyObject* target = tracer.keep(checked(
+        PyObject_CallFunction(maker, "OOnOOOOs", name.get(), backward.runner, static_cast<Py_ssize_t>(inputs),
+                              fresh.get(), reads.get(), saved.get(), once ? Py_True : Py_False, call.error.c_str())));
     Arguments arguments;
     arguments.positional.assign(tensors.begin(), tensors.end());
     arguments.positional.push_back(make_tuple(tracer, std::move(others)));
@@ -304,15 +324,19 @@ std::vector<const Value*> reachable_by_backward(Tracer& tracer, const Applicatio
 /// Traces `backward` and attaches it to the results.
 Task differentiate(Tracer& tracer, Application call) {
     static PyObject* const inherited_vjp = inherited("vjp");
+    static PyObject* const inherited_backward = inherited("backward");
     static PyObject* const is_once = imported("stator.custom_gradients", "is_once_differentiable");
     if (!call.context->materializes_gradients) refuse(tracer, "calls set_materialize_grads(False)");
     if (tracer.modes().current().autocast_anywhere()) refuse(tracer, "is called under autocast");
     Value* vjp = co_await call.function->get_attribute(tracer, interned("vjp"));
-    if (vjp->object() != inherited_vjp) refuse(tracer, "defines vjp");
     Value* boxed = co_await operations::get_attribute_or(tracer, call.function, interned("boxed_grads_call"),
                                                          tracer.boolean(false));
     if (boxed->object() != Py_False) refuse(tracer, "sets boxed_grads_call");
     Value* backward = co_await call.function->get_attribute(tracer, interned("backward"));
+    if (vjp->object() != inherited_vjp) {
+        if (backward->object() != inherited_backward) refuse(tracer, "defines backward and vjp");
+        backward = vjp;
+    }
     tracer.realize(backward);
     auto* function = cast<FunctionValue>(backward);
     if (function == nullptr || function->outside == nullptr)
@@ -416,6 +440,12 @@ Outcome method_apply(Tracer& tracer, const Arguments& arguments) {
     tracer.realize(function);
     expect_no_transform(tracer, "a torch.autograd.Function is applied");
     if (has_tensor_object(arguments)) refuse(tracer, "takes a tensor subclass");
+    if (torch_room::is_marked_in_graph(function->object())) {
+        Ref<> bound = checked(PyObject_GetAttrString(function->object(), "apply"));
+        Arguments given = arguments;
+        given.positional.erase(given.positional.begin());
+        return call_in_graph(tracer, tracer.keep(std::move(bound)), given);
+    }
     // Module backward hooks are registered on its autograd node, and count the inputs of that node.
     static PyObject* const of_hooks = imported("torch.nn.modules._functions", "BackwardHookFunction");
     if (function->object() == of_hooks) refuse(tracer, "of a module's backward hook is applied");

@@ -439,6 +439,54 @@ def f(x):
     "reads global tensors": WHOLE["a tensor from outside"].replace("ctx.saved_tensors", "WEIGHT, PARAMETER"),
 }
 
+WHOLE["returns what is no tensor"] = """
+import dataclasses
+@dataclasses.dataclass
+class Parts:
+    first: torch.Tensor
+    number: int
+
+class Split(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, name):
+        y = x * 2
+        return y, Parts(y + 1, 5), [y * 3], name, {"y": x.sum()}
+    @staticmethod
+    def backward(ctx, grad, parts, listed, name, mapped):
+        assert parts is None and listed is None and name is None and mapped is None
+        return grad * 7, None
+
+def f(x):
+    y, parts, listed, name, mapped = Split.apply(x, "name")
+    return y.sin() + parts.first * parts.number, listed, name, mapped["y"], parts.first.requires_grad
+"""
+WHOLE["returns a list"] = """
+class Listed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return [x * 2]
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+def f(x):
+    made = Listed.apply(x)
+    return made[0] + x, made[0].requires_grad
+"""
+WHOLE["vjp instead of backward"] = """
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+    @staticmethod
+    def vjp(ctx, grad):
+        return grad * ctx.saved_tensors[0] * 5
+
+def f(x):
+    return Scale.apply(x).sin()
+"""
+
 STATEFUL = {"forward changes things"}
 
 
@@ -735,14 +783,17 @@ class Opaque(torch.autograd.Function):
         ctx.kept.view(-1).add_(1)
         return grad * ctx.kept
 """,
-    "too few gradients": """
+    "backward and vjp": """
 class Opaque(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, y=None):
+    def forward(ctx, x):
         return x * 2
     @staticmethod
     def backward(ctx, grad):
-        return ()
+        return grad * 3
+    @staticmethod
+    def vjp(ctx, grad):
+        return grad * 5
 """,
     "saved_tensors given away": """
 class Opaque(torch.autograd.Function):
@@ -768,3 +819,60 @@ def test_refused(name):
     if CAPTURES and not leaf:
         with pytest.raises(unsupported()):
             compile(Source(source).namespace()["f"], fullgraph=True)(torch.ones(4, requires_grad=True))
+
+
+UNFIT = {
+    "too few": "()",
+    "too many": "(grad, None, grad)",
+    "for a number": "(grad, grad)",
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("returned", UNFIT.values(), ids=UNFIT)
+def test_gradients_that_do_not_fit(returned, backend):
+    text = f"""
+class Unfit(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, number):
+        return x * number
+    @staticmethod
+    def backward(ctx, grad):
+        return {returned}
+def f(x):
+    return Unfit.apply(x, 3).sin()
+"""
+    program = Source(text).namespace()["f"]
+    errors = []
+    for one in (program, compile(program, backend=backend, fullgraph=True)):
+        x = torch.arange(3.0, requires_grad=True)
+        result = one(x)
+        assert torch.equal(result, (x * 3).sin())
+        with pytest.raises(RuntimeError) as error:
+            result.sum().backward()
+        errors.append(str(error.value))
+    assert errors[0] == errors[1] and "UnfitBackward returned a" in errors[0]
+
+
+def test_a_function_that_is_allowed_in_the_graph():
+    class Allowed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, scale):
+            print(end="")
+            ctx.scale = scale
+            return x * scale
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.scale * 2, None
+
+    torch._dynamo.allow_in_graph(Allowed)
+    recorder = Recorder()
+    f = compile(lambda x: Allowed.apply(x, 3) + 1, backend=recorder, fullgraph=True)
+    for _ in range(2):
+        x = torch.ones(3, requires_grad=True)
+        f(x).sum().backward()
+        assert torch.equal(x.grad, torch.full((3,), 6.0))
+    if CAPTURES:
+        targets = [node.target for node in recorder.graphs[0].graph.nodes if node.op == "call_function"]
+        assert len(recorder.graphs) == 1 and targets[0] == Allowed.apply and len(targets) == 2
