@@ -1,5 +1,7 @@
 """`torch.autograd.Function` in compiled programs: results and gradients, and what breaks the graph."""
 
+import warnings
+
 import pytest
 import torch
 import torch.nn as nn
@@ -486,6 +488,69 @@ class Scale(torch.autograd.Function):
 def f(x):
     return Scale.apply(x).sin()
 """
+WHOLE["gradients that may be None"] = """
+class Both(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        ctx.scale = scale
+        whole = x.new_ones(2, dtype=torch.int64)
+        return x * 2, x * 3, whole
+    @staticmethod
+    def backward(ctx, grad, other, of_whole):
+        assert of_whole is None
+        if grad is None and other is None:
+            return None, None
+        if other is None:
+            return grad * ctx.scale, None
+        if grad is None:
+            return other * ctx.saved_tensors[0], None
+        return grad * 7 + other * ctx.saved_tensors[0], None
+
+def f(x):
+    first, unused, whole = Both.apply(x, 3)
+    unused, second, _ = Both.apply(x, 5)
+    a, b, _ = Both.apply(x, 11)
+    return first.sin() + second.cos() + a * b, whole
+"""
+WHOLE["gradients that may be None, and must not be"] = """
+class Plain(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return x * 2, x * 3
+    @staticmethod
+    def backward(ctx, grad, other):
+        if grad is None or other is None:
+            raise ValueError("needs both", 2)
+        return grad * 5 + other
+
+def f(x):
+    first, second = Plain.apply(x)
+    return first.sin() + second
+"""
+WHOLE["autocast around it"] = """
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = torch.outer(x, x)
+        z = y @ y
+        ctx.save_for_backward(x, z)
+        ctx.was = z.dtype
+        return z
+    @staticmethod
+    def backward(ctx, grad):
+        x, z = ctx.saved_tensors
+        assert ctx.was == torch.bfloat16
+        product = grad @ z
+        return (product.float() @ torch.outer(x, x)).sum(0) * (2 if product.dtype == torch.bfloat16 else 3)
+
+def f(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = Product.apply(x * 0.1)
+        return y.sin(), x.sum()
+"""
 
 STATEFUL = {"forward changes things"}
 
@@ -739,18 +804,18 @@ class Opaque(torch.autograd.Function):
         ctx.count += 1
         return grad * ctx.count
 """,
-    "gradients that may be None": """
+    "the state of autocast in backward": """
 class Opaque(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
-        ctx.set_materialize_grads(False)
-        return x * 2, x * 3
+        return x * 2
     @staticmethod
-    def backward(ctx, grad, other):
-        return grad if other is None else other
+    def backward(ctx, grad):
+        return grad * (5 if torch.is_autocast_enabled("cpu") else 2)
     @classmethod
     def apply(cls, x):
-        return super().apply(x)[0]
+        with torch.autocast("cpu"):
+            return super().apply(x)
 """,
     "the grad mode in backward": """
 class Opaque(torch.autograd.Function):
@@ -876,3 +941,34 @@ def test_a_function_that_is_allowed_in_the_graph():
     if CAPTURES:
         targets = [node.target for node in recorder.graphs[0].graph.nodes if node.op == "call_function"]
         assert len(recorder.graphs) == 1 and targets[0] == Allowed.apply and len(targets) == 2
+
+
+def test_a_gradient_that_is_none_where_backward_expects_one():
+    source = Source(WHOLE["gradients that may be None, and must not be"]).namespace()
+    errors = []
+    apply = lambda x: source["Plain"].apply(x)
+    for one in (apply, compile(apply, fullgraph=True)):
+        x = torch.ones(4, requires_grad=True)
+        with pytest.raises(ValueError) as error:
+            one(x)[0].sum().backward()
+        errors.append(str(error.value))
+    assert errors[0] == errors[1]
+
+
+def test_a_forward_with_a_break_is_captured_around_it():
+    source = Source(BROKEN["a break in forward"] + "\ndef f(x):\n    return Opaque.apply(x)\n").namespace()
+    recorder = Recorder()
+    f = compile(source["f"], backend=recorder, fullgraph=False)
+    for _ in range(3):
+        x = torch.ones(4, requires_grad=True)
+        f(x).sum().backward()
+        assert torch.equal(x.grad, torch.ones(4))
+    if CAPTURES:
+        assert len(recorder.graphs) == 2
+
+
+def test_apply_of_an_instance():
+    source = SQUARE + "\ndef f(x):\n    return Square().apply(x.sin()).cos()\n"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        same(Source(source), T(4, grad=True), compare_dynamo=False, fullgraph=False)
