@@ -101,8 +101,8 @@ def run(world: World, seed: int) -> Outcome:
     return outcome
 
 
-def backward(outcome: Outcome) -> BaseException | None:
-    """Backward of the sum of the floating results; what it raised, if anything."""
+def differentiable(outcome: Outcome) -> list[torch.Tensor]:
+    """The results that have a backward pass."""
     found: list[torch.Tensor] = []
     visited: set[int] = set()
 
@@ -112,8 +112,8 @@ def backward(outcome: Outcome) -> BaseException | None:
                 return
             visited.add(id(value))
         if isinstance(value, torch.Tensor):
-            differentiable = value.requires_grad and value.grad_fn is not None and value.is_floating_point()
-            if differentiable and all(value is not one for one in found):
+            has_backward = value.requires_grad and value.grad_fn is not None and value.is_floating_point()
+            if has_backward and all(value is not one for one in found):
                 found.append(value)
         elif isinstance(value, (list, tuple)):
             for one in value:
@@ -123,10 +123,13 @@ def backward(outcome: Outcome) -> BaseException | None:
                 collect(one)
 
     collect(outcome.result)
-    if not found:
-        return None
+    return found
+
+
+def backward(results: list[torch.Tensor]) -> BaseException | None:
+    """Backward of the sum of the results; what it raised, if anything."""
     try:
-        sum(value.sum() for value in found).backward()
+        sum(value.sum() for value in results).backward()
     except Exception as error:
         return error
     return None
@@ -179,8 +182,9 @@ def compare_worlds(one: World, other: World, seed: int, where: str, grads: bool,
         together.same(one.kwargs, other.kwargs, f"{where}: keyword arguments")
         together.same(expected.result, actual.result, f"{where}: result")
         together.same(one.state()[2:], other.state()[2:], f"{where}: program and its globals")
-        if grads and expected.error is None:
-            same_error(backward(expected), backward(actual), f"{where}: backward")
+        results = differentiable(expected) if grads and expected.error is None else []
+        if results:
+            same_error(backward(results), backward(differentiable(actual)), f"{where}: backward")
             after = Comparison(tolerance)
             after.same(one.state(), other.state(), f"{where}: state after backward")
     return expected
