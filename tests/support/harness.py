@@ -6,6 +6,7 @@ import os
 import random
 import sys
 import traceback
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +29,7 @@ from tests.support.engine import (
     reset,
     unbounded,
 )
+from tests.support.long import LONG
 from tests.support.worlds import Built, Source, T, World, is_plain
 
 __all__ = ["Built", "Source", "T", "captured", "same", "same_graph_as_dynamo", "unrelated"]
@@ -255,8 +257,13 @@ def same(
             raise Difference(f"second call after mutation {number}: compiled again, though nothing changed")
 
     reset()
-    if compare_dynamo and counted and COMPARE_WITH_DYNAMO:
+    if compare_dynamo and counted and COMPARE_WITH_DYNAMO and (LONG or is_of_the_half_that_is_compared()):
         same_graph_as_dynamo(program, *make_args, kwargs=kwargs, under=under)
+
+
+def is_of_the_half_that_is_compared() -> bool:
+    """torch._dynamo takes longer than the rest of a test: `make test` asks it for the graphs of every other one."""
+    return zlib.crc32(os.environ.get("PYTEST_CURRENT_TEST", "").encode()) % 2 == 0
 
 
 def same_graph_as_dynamo(
