@@ -60,6 +60,23 @@ bool is_evaluated_late(PyObject* descriptor) {
            owner == "typing.TypeAliasType";
 }
 
+/// Whether the program can't tell what two reads of an attribute gave. The `ctx` of a `torch.autograd.Function` makes a
+/// tuple of its saved tensors at each read, and anew those tensors that `forward` returned.
+bool is_one_object(PyObject* owner, PyObject* first, PyObject* second) {
+    if (first == second || is_safe_to_compare(first)) return true;
+    static PyTypeObject* const contexts = imported_class("torch._C", "_FunctionBase");
+    if (PyType_IsSubtype(Py_TYPE(owner), contexts) == 0 || !PyTuple_CheckExact(first) || !PyTuple_CheckExact(second) ||
+        PyTuple_GET_SIZE(first) != PyTuple_GET_SIZE(second))
+        return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(first); ++i) {
+        PyObject *one = PyTuple_GET_ITEM(first, i), *other = PyTuple_GET_ITEM(second, i);
+        const bool are_tensors =
+            Py_TYPE(one) == torch_room::known().tensor_class && Py_TYPE(other) == torch_room::known().tensor_class;
+        if (!are_tensors && !is_one_object(owner, one, other)) return false;
+    }
+    return true;
+}
+
 /// A field of an instance that C code stores: a slot, or a getter written in C.
 Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) {
     PyObject* real = self->object();
@@ -93,7 +110,7 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
         raise_empty(tracer, self, name);
     }
     Ref<> second = checked(Py_TYPE(raw)->tp_descr_get(raw, real, reinterpret_cast<PyObject*>(Py_TYPE(real))));
-    if (first.get() != second.get() && !is_safe_to_compare(first.get()))
+    if (!is_one_object(real, first.get(), second.get()))
         tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of " +
                                                          type_name(self->type()) + " is a new object at each read");
     Source* source = tracer.provenance().child(self->source, Access::Member, name, 0, first.get());

@@ -972,3 +972,34 @@ def test_apply_of_an_instance():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         same(Source(source), T(4, grad=True), compare_dynamo=False, fullgraph=False)
+
+
+@pytest.mark.parametrize("grad_of", ["both", "one"])
+def test_a_compiled_backward_reads_its_context(grad_of):
+    recorder = Recorder()
+
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            product = x * y
+            ctx.save_for_backward(product, y)
+            return product
+
+        @staticmethod
+        def backward(ctx, grad):
+            product, y = ctx.saved_tensors
+            return grad * product * y, grad * 3 if ctx.needs_input_grad[1] else None
+
+    plain = Product.backward
+    results = []
+    for backward in (plain, compile(plain, backend=recorder, fullgraph=True)):
+        Product.backward = staticmethod(backward)
+        for factor in (1.0, 2.0, 5.0):
+            x = torch.full((3,), factor, requires_grad=True)
+            y = torch.full((3,), factor + 1, requires_grad=grad_of == "both")
+            Product.apply(x, y).sum().backward()
+            results.append((x.grad, y.grad))
+    for expected, actual in zip(results[:3], results[3:], strict=True):
+        torch.testing.assert_close(actual, expected)
+    if CAPTURES:
+        assert len(recorder.graphs) == 1
