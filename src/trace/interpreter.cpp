@@ -239,7 +239,8 @@ void Interpreter::interpret() {
         }
         while (exception != nullptr) {
             if (!may_be_caught(exception))
-                break_graph(BreakKind::Raise, exception->print() + " is raised and leaves the function");
+                break_graph(BreakKind::Raise,
+                            "Observed exception: " + exception->print() + " is raised and leaves the function");
             try {
                 Value* current = std::exchange(exception, nullptr);
                 unwind(current);
