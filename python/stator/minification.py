@@ -159,8 +159,8 @@ def serve() -> None:
     import stator
 
     torch.set_num_threads(1)  # a thread would not be there after a fork
-    # What a capture imports takes seconds, and each process would import it again. CUDA can't be used after a fork if it was
-    # initialized before, as a check does to compare its random state.
+    # What a capture imports takes seconds, and each process would import it again. CUDA can't be used after a fork if
+    # it was initialized before, as a check does to compare its random state.
     with mock.patch.object(torch.cuda, "is_available", return_value=False):
         checked = stator.compile(lambda x: x + 1, backend=lambda graph_module, _: graph_module.forward, check="first")
         checked(torch.ones(1))
