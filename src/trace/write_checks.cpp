@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "torch/tensor.h"
+#include "torch/wrappers.h"
 #include "trace/autograd_views.h"
 #include "trace/input_writes.h"
 #include "value/torch_modes.h"
@@ -100,7 +101,8 @@ void expect_no_row(const TensorValue* tensor) {
 }
 
 void expect_no_subclass(Tracer& tracer, const TensorValue* tensor) {
-    if (base_of(tensor)->is_of_object)
+    const TensorValue* base = base_of(tensor);
+    if (base->is_of_object && torch_room::prototype_of(*base->meta) == nullptr)
         tracer.break_graph(BreakKind::UnsupportedTensor, "an in-place operation on a tensor subclass");
 }
 
