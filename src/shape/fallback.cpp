@@ -167,7 +167,8 @@ bool is_of_the_program(const Question& question) {
     PyErr_Clear();
     if (!module || !PyUnicode_Check(module.get())) return true;
     std::string_view name = utf8(module.get());
-    return name != "torch" && !name.starts_with("torch.") && name != "builtins" && name != "_operator";
+    return name != "torch" && !name.starts_with("torch.") && name != "builtins" && name != "_operator" &&
+           name != "stator.wrappers";
 }
 
 /// `torch.ops.aten.add` or one of its overloads.

@@ -14,6 +14,7 @@
 #include "value/kinds/undoable.h"
 #include "value/protocol/operations.h"
 #include "value/recorder.h"
+#include "value/tensor/made_wrappers.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
 #include "value/tracer.h"
@@ -68,7 +69,7 @@ void TensorObjectValue::realize(Tracer& tracer) {
 
 Value* TensorObjectValue::own_attribute(Tracer& tracer, Borrowed<> name) {
     Value* own = ObjectValue::own_attribute(tracer, name);
-    if (own != nullptr || source != nullptr || !is_wrapper()) return own;
+    if (own != nullptr || source != nullptr || is_unfinished() || !is_wrapper()) return own;
     for (auto& [key, part] : parts)
         if (key == name.get()) return part;
     PyObject* dict = cpython::instance_dict_if_made(torch_room::prototype_of(*payload->meta));
@@ -89,14 +90,14 @@ Value* TensorObjectValue::own_attribute(Tracer& tracer, Borrowed<> name) {
 
 void TensorObjectValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
     // It may be an inner tensor, or part of the context.
-    if (is_wrapper())
+    if (!is_unfinished() && is_wrapper())
         tracer.break_graph(BreakKind::UnsupportedTensor, "attribute '" + std::string(utf8(name)) +
                                                              "' of a tensor of class " + type_name(class_) + " is set");
     ObjectValue::set_own_attribute(tracer, name, value);
 }
 
 bool TensorObjectValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
-    if (is_wrapper())
+    if (!is_unfinished() && is_wrapper())
         tracer.break_graph(
             BreakKind::UnsupportedTensor,
             "attribute '" + std::string(utf8(name)) + "' of a tensor of class " + type_name(class_) + " is deleted");
@@ -108,7 +109,12 @@ TensorValue* TensorObjectValue::plain(Tracer& tracer) {
         tracer.break_graph(BreakKind::UnsupportedTensor, "a tensor of class " + type_name(class_) +
                                                              " is an argument of an operation in which Stator does "
                                                              "not inline __torch_function__");
+    return tensor(tracer);
+}
+
+TensorValue* TensorObjectValue::tensor(Tracer& tracer) {
     tracer.realize(this);
+    if (is_unfinished()) make_node(tracer, this);
     return payload;
 }
 
@@ -158,9 +164,17 @@ int TensorObjectValue::rebuild(PlanBuilder& plan) {
     if (source != nullptr) return rebuild_outside(plan, this);
     static PyObject* const as_subclass =
         PyObject_GetAttrString(reinterpret_cast<PyObject*>(torch_room::known().tensor_class), "as_subclass");
+    if (is_unfinished()) {
+        int made = plan.reserve(this);
+        plan.add_to(made, PlanOp::Call, {}, maker);
+        rebuild_attributes(plan, made, this);
+        return made;
+    }
     int tensor = payload->rebuild(plan);
     if (is_wrapper()) {
         plan.remember(this, tensor);
+        // (The program may have the inner tensors themselves, or have set further attributes.)
+        rebuild_attributes(plan, tensor, this);
         return tensor;
     }
     int to = plan.reserve(this);

@@ -16,12 +16,19 @@ struct TensorObjectValue final : ObjectValue {
     static constexpr Kind kKind = Kind::TensorObject;
     explicit TensorObjectValue(PyTypeObject* type) : ObjectValue(kKind, type) {}
 
-    /// The tensor in the graph; null for one from outside until it is realized.
+    /// The tensor in the graph; null for one from outside until it is realized, and for one that the program makes
+    /// until it is used: see `tensor`.
     TensorValue* payload = nullptr;
+    /// Of a wrapper subclass that the program makes (made_wrappers.h): a callable that makes one without attributes.
+    PyObject* maker = nullptr;
     /// The inner tensors of a result of a wrapper subclass that the program has read.
     std::vector<std::pair<PyObject*, Value*>> parts;
 
     bool is_wrapper() const;
+    /// The program has made it, and not yet used it as a tensor.
+    bool is_unfinished() const { return maker != nullptr && payload == nullptr; }
+    /// The payload, which becomes a node if it is not there yet.
+    TensorValue* tensor(Tracer& tracer);
 
     void realize(Tracer& tracer) override;
     Value* own_attribute(Tracer& tracer, Borrowed<> name) override;

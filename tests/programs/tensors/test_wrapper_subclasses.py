@@ -66,6 +66,17 @@ class Doubling(TwoTensor):
             return result * 2 if func in (torch.sin, torch.Tensor.sin) else result
 
 
+class Pair(TwoTensor):
+    """Without TwoTensor's mark on its constructor, which keeps compilers out."""
+
+    def __init__(self, a, b, outer_size=None, outer_stride=None):
+        self.a, self.b = a, b
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return Pair(inner["a"], inner["b"], size, stride)
+
+
 def two(*sizes: int, grad: bool = False, seed: int = 0) -> TwoTensor:
     generator = torch.Generator().manual_seed(seed)
     made = TwoTensor(torch.randn(sizes, generator=generator), torch.randn(sizes, generator=generator))
@@ -143,6 +154,50 @@ PROGRAMS: list[tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = [
 def test_programs(number):
     for backend in BACKENDS if LONG else {"eager", BACKENDS[1 + number % 2]}:
         check(*PROGRAMS[number], backend)
+
+
+def quantize(x: torch.Tensor) -> Scaled:
+    return Scaled((x / 0.5).round().clamp(-127, 127).to(torch.int8), torch.tensor(0.5))
+
+
+def quantized_twice(x):
+    y = quantize(x)
+    z = quantize(y.plain() + 1)
+    return torch.nn.functional.linear(x, y), z, z.name_of_scale
+
+
+def made_and_mutated(x):
+    y = quantize(x)
+    y.note = [1]
+    y.note.append(x.shape[0])
+    return y, y.note, y.dtype, y.data8
+
+
+CONSTRUCTIONS: list[Callable[..., Any]] = [
+    quantize,
+    quantized_twice,
+    made_and_mutated,
+    lambda x: quantize(x) * 2,
+    lambda x: (lambda y: (y, y.data8 + 1, y * 2))(quantize(x)),
+    lambda x: quantize(x + 1).t(),
+]
+
+
+@pytest.mark.parametrize("number", range(len(CONSTRUCTIONS)))
+def test_wrappers_that_the_program_makes(number):
+    for backend in BACKENDS if LONG else {"eager", BACKENDS[1 + number % 2]}:
+        check(CONSTRUCTIONS[number], lambda: (torch.arange(6.0).view(3, 2),), backend)
+
+
+def test_a_wrapper_of_an_input_is_written_to():
+    """It shares memory with all tensors that it was made of: breaks the graph."""
+
+    def program(x):
+        y = Pair(x, x * 2)
+        y.mul_(3)
+        return y * 2, x
+
+    check(program, lambda: (torch.ones(3),), "eager", graphs=2)
 
 
 def test_parameters_of_a_module():
