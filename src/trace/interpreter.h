@@ -48,6 +48,9 @@ class Interpreter final : public Tracer {
     [[noreturn]] void ask(const Expression& question) override;
     /// Records which numbers are constants since the last relation.
     void note_specialized();
+    /// Specializes symbols that have more guards than the settings allow.
+    void count_guards(const Expression& condition);
+    std::vector<UnbackedSymbol> unbacked_symbols();
 
     // --- the interface for opcode handlers ---
 
@@ -175,6 +178,7 @@ class Interpreter final : public Tracer {
     std::vector<MismatchedCall> mismatched_calls_;
     std::vector<Relation> relations_;
     std::unordered_map<const Expression*, int> specialized_by_;  // positions in `relations_`
+    std::unordered_map<const Expression*, std::int64_t> guards_of_symbols_;
     std::size_t instructions_ = 0;
     std::size_t backward_jumps_ = 0;
     double decoding_seconds_ = 0;

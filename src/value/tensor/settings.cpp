@@ -3,6 +3,7 @@
 #include "value/tensor/settings.h"
 
 #include <array>
+#include <string_view>
 #include <utility>
 
 #include "base/imported.h"
@@ -85,7 +86,9 @@ Outcome call_setter(Tracer& tracer, const Arguments& arguments) {
     for (Value*& argument : in_graph.positional) argument = with_named_kernels(tracer, argument);
     for (Keyword& keyword : in_graph.keywords) keyword.value = with_named_kernels(tracer, keyword.value);
     // If the graph fails, the settings are restored: the program can't observe the call.
-    tracer.recorder().emit_effect(function, in_graph)->is_visible_to_program = false;
+    graph::Node* node = tracer.recorder().emit_effect(function, in_graph);
+    node->is_visible_to_program = false;
+    if (std::string_view(kSetters[kSetter].module) == "torch._C._autograd") node->location = nullptr;  // as TorchDynamo
     return tracer.none();
 }
 

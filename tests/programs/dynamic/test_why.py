@@ -44,7 +44,7 @@ def test_origins():
     assert symbols_of(program, *lengths(4, 5)) == [line + "changed between calls"]
     assert symbols_of(program, marked(T(5, 3))) == [line + "marked with mark_dynamic"]
     maybe = marked(T(5, 3), torch._dynamo.maybe_mark_dynamic)
-    assert symbols_of(program, maybe) == [line + "marked with maybe_mark_dynamic or mark_unbacked"]
+    assert symbols_of(program, maybe) == [line + "marked with maybe_mark_dynamic"]
     assert symbols_of(program, *lengths(5), dynamic=True)[0] == line + "dynamic=True"
     with torch.compiler.config.patch(dynamic_sources="L['x']:0"):
         assert symbols_of(program, *lengths(5)) == [line + "named by torch.compiler.config.dynamic_sources"]
