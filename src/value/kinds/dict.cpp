@@ -74,7 +74,8 @@ Value* key_value(Tracer& tracer, DictValue* dict, PyObject* key) {
 Ref<> lookup_object(Tracer& tracer, Value* key) {
     if (key->kind == Kind::Constant || key->kind == Kind::Tuple) key->hash(tracer);
     if (Ref<> constant = key->as_constant(tracer)) return constant;
-    if (key->kind != Kind::Tensor && !compares_by_identity(key->type())) {
+    const bool is_builtin = key->kind == Kind::Builtin && is_known_by_identity(key->object());
+    if (key->kind != Kind::Tensor && !is_builtin && !compares_by_identity(key->type())) {
         key->hash(tracer);
         tracer.break_graph(BreakKind::UnknownObject, "a dict lookup with a key of class " + type_name(key->type()));
     }

@@ -292,3 +292,15 @@ def test_a_class_that_can_not_be_taken_apart_breaks_the_graph():
     compiled = stator.compile(lambda x: x + 1, backend="eager", fullgraph=True)
     with pytest.raises(stator.Unsupported, match="a tensor of class .*Opaque is used"):
         compiled(torch.ones(2).as_subclass(Opaque))
+
+
+def test_sizes_that_change_beside_a_wrapper():
+    """A quantized weight, and batches of any size: two captures."""
+    weight = scaled(4, 3)
+    program = lambda x: torch.nn.functional.linear(x, weight).relu()  # noqa: E731
+    compiled = stator.compile(program, backend="aot_eager", fullgraph=True)
+    with stator.watch() as report:
+        for size in (2, 5, 7, 9):
+            x = torch.arange(3.0 * size).view(size, 3)
+            assert parts(compiled(x)) == parts(program(x))
+    assert len(report.graphs) == 2
