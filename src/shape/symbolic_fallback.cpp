@@ -197,4 +197,15 @@ bool generalize(Store& store, const Question& question, Answer& answer) {
     return false;
 }
 
+void decide(Expressions& numbers, const Expression* number, Borrowed<> function) {
+    try {
+        Symbols symbols(numbers);
+        Ref<> answer = checked(PyObject_CallOneArg(function.get(), symbols.number(Dim::of(number)).get()));
+        if (PyObject_IsTrue(answer.get()) < 0) throw PythonError();
+        symbols.learn_conditions();
+    } catch (const NoSuchForm&) {
+        numbers.specialize(number);
+    }
+}
+
 }  // namespace stator::shape

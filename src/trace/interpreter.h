@@ -48,6 +48,9 @@ class Interpreter final : public Tracer {
     [[noreturn]] void ask(const Expression& question) override;
     /// Records which numbers are constants since the last relation.
     void note_specialized();
+    /// Specializes symbols that have more guards than the settings allow.
+    void count_guards(const Expression& condition);
+    std::vector<UnbackedSymbol> unbacked_symbols();
 
     // --- the interface for opcode handlers ---
 
@@ -95,6 +98,7 @@ class Interpreter final : public Tracer {
     void execute_deferred(BytecodeFrame& frame, const bytecode::Instruction& instruction);
     void complete_instruction(BytecodeFrame& frame, int pops, Completion complete, Value* result);
     /// Notes the instruction, and the nodes that the last one made.
+    void note_return(BytecodeFrame& frame, const bytecode::Instruction& instruction);
     void note_step(const BytecodeFrame& frame, const bytecode::Instruction& instruction);
     /// Undoes the changes of the current instruction, and pops the frames above its own.
     void roll_back();
@@ -164,6 +168,7 @@ class Interpreter final : public Tracer {
     bool forbids_breaks_ = false;
     bool needs_random_number_ = false;  // the break is by a question about one
     std::vector<GeneratorValue*> generators_;
+    std::vector<GeneratorValue*> held_at_return_;             // by variables of the entered frame
     std::unordered_map<PyObject*, ModuleRole> module_roles_;  // by the globals of functions
     Value* result_ = nullptr;
 
@@ -173,6 +178,7 @@ class Interpreter final : public Tracer {
     std::vector<MismatchedCall> mismatched_calls_;
     std::vector<Relation> relations_;
     std::unordered_map<const Expression*, int> specialized_by_;  // positions in `relations_`
+    std::unordered_map<const Expression*, std::int64_t> guards_of_symbols_;
     std::size_t instructions_ = 0;
     std::size_t backward_jumps_ = 0;
     double decoding_seconds_ = 0;

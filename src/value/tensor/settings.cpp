@@ -29,6 +29,7 @@ struct Setter {
 };
 constexpr std::array kSetters = {
     Setter{"torch._C", "_set_default_dtype"},
+    Setter{"torch", "set_default_dtype"},
     Setter{"torch._C", "_set_sdp_use_flash"},
     Setter{"torch._C", "_set_sdp_use_mem_efficient"},
     Setter{"torch._C", "_set_sdp_use_math"},
@@ -41,7 +42,7 @@ constexpr std::array kSetters = {
     Setter{"torch._C", "_set_deterministic_algorithms"},
 };
 
-constexpr std::size_t kDefaultDtype = 0;
+constexpr std::size_t kLastOfDefaultDtype = 1;
 
 /// A list of kernels as an argument in the graph: `torch.fx` can't write a `SDPBackend`, so nodes make them of names.
 Value* with_named_kernels(Tracer& tracer, Value* argument) {
@@ -69,7 +70,7 @@ Outcome call_setter(Tracer& tracer, const Arguments& arguments) {
     if (!constants.take(tracer, arguments))
         tracer.break_graph(BreakKind::UnknownObject, "a setting of PyTorch is set to a value that is not a constant");
     // A graph that aot_autograd has traced creates tensors of the default dtype that it finds when it runs.
-    if (kSetter == kDefaultDtype && tracer.run_by() == Tracer::RunBy::Compiler) {
+    if (kSetter <= kLastOfDefaultDtype && tracer.run_by() == Tracer::RunBy::Compiler) {
         if (!tracer.wants_one_graph())
             tracer.break_graph(BreakKind::UnsupportedTensor,
                                "the default dtype is set inside a function that a backend compiles");
