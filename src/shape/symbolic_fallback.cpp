@@ -1,6 +1,5 @@
 #include "shape/symbolic_fallback.h"
 
-#include <algorithm>
 #include <optional>
 #include <span>
 
@@ -10,7 +9,6 @@
 #include "graph/symbol_cell.h"
 #include "number/expressions.h"
 #include "shape/fake_call.h"
-#include "torch/wrappers.h"
 
 namespace stator::shape {
 
@@ -127,6 +125,7 @@ class Symbols {
 Result generalized(Store& store, const Symbols& symbols, Result result, PyObject* object) {
     if (result.kind == Result::Kind::None) return result;
     if (result.kind == Result::Kind::Tensor) {
+        // (The prototype of a wrapper has the sizes of this call.)
         if (!torch_room::is_fake(object)) throw NoSuchForm{};
         result.tensor = store.intern(symbols.with_layout_of(object, *result.tensor));
         return result;
@@ -174,6 +173,7 @@ Answer generalized(Store& store, Symbols& symbols, const Question& question, Ans
     answer.result = generalized(store, symbols, std::move(answer.result), returned.get());
     for (MetadataChange& change : answer.changed_metadata) {
         PyObject* changed = call.fakes()[static_cast<std::size_t>(change.argument)].get();
+        if (!torch_room::is_fake(changed)) throw NoSuchForm{};
         change.meta = store.intern(symbols.with_layout_of(changed, *change.meta));
     }
     symbols.learn_conditions();
@@ -182,21 +182,9 @@ Answer generalized(Store& store, Symbols& symbols, const Question& question, Ans
 
 }  // namespace
 
-namespace {
-
-/// A prototype has the sizes of this call.
-bool has_wrapper(const Question& question) {
-    const TensorArguments tensors(question);
-    return std::ranges::any_of(tensors.nodes(), [](const graph::Node* node) {
-        return torch_room::prototype_of(*node->result.tensor) != nullptr;
-    });
-}
-
-}  // namespace
-
 bool generalize(Store& store, const Question& question, Answer& answer) {
     Expressions* numbers = table_of(question);
-    if (numbers == nullptr || answer.status != Status::Ok || has_wrapper(question)) return false;
+    if (numbers == nullptr || answer.status != Status::Ok) return false;
     try {
         Symbols symbols(*numbers);
         answer = generalized(store, symbols, question, answer);
