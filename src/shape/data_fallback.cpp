@@ -62,6 +62,7 @@ std::optional<Answer> answer_for_data(Store& store, const Question& question) {
     try {
         const PythonSymbols symbols(question.data_sizes->numbers);
         FakeCall call(symbols.mode(), question, [&](Dim dim) { return symbols.number(dim); });
+        if (call.has_wrapper()) return std::nullopt;
         torch_room::OperationEffects effects;
         Ref<> returned = call.run(question, &effects);
         if (!effects.written.empty()) return std::nullopt;

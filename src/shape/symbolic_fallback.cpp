@@ -1,11 +1,13 @@
 #include "shape/symbolic_fallback.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "base/python_error.h"
 #include "number/expressions.h"
 #include "shape/fake_call.h"
 #include "shape/python_symbols.h"
+#include "torch/wrappers.h"
 
 namespace stator::shape {
 
@@ -88,9 +90,21 @@ Answer generalized(Store& store, const PythonSymbols& symbols, const Question& q
 
 }  // namespace
 
+namespace {
+
+/// A prototype has the sizes of this call.
+bool has_wrapper(const Question& question) {
+    const TensorArguments tensors(question);
+    return std::ranges::any_of(tensors.nodes(), [](const graph::Node* node) {
+        return torch_room::prototype_of(*node->result.tensor) != nullptr;
+    });
+}
+
+}  // namespace
+
 bool generalize(Store& store, const Question& question, Answer& answer) {
     Expressions* numbers = table_of(question);
-    if (numbers == nullptr || answer.status != Status::Ok) return false;
+    if (numbers == nullptr || answer.status != Status::Ok || has_wrapper(question)) return false;
     try {
         const PythonSymbols symbols(*numbers);
         answer = generalized(store, symbols, question, answer);

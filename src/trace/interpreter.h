@@ -98,6 +98,7 @@ class Interpreter final : public Tracer {
     void execute_deferred(BytecodeFrame& frame, const bytecode::Instruction& instruction);
     void complete_instruction(BytecodeFrame& frame, int pops, Completion complete, Value* result);
     /// Notes the instruction, and the nodes that the last one made.
+    void note_return(BytecodeFrame& frame, const bytecode::Instruction& instruction);
     void note_step(const BytecodeFrame& frame, const bytecode::Instruction& instruction);
     /// Undoes the changes of the current instruction, and pops the frames above its own.
     void roll_back();
@@ -167,6 +168,7 @@ class Interpreter final : public Tracer {
     bool forbids_breaks_ = false;
     bool needs_random_number_ = false;  // the break is by a question about one
     std::vector<GeneratorValue*> generators_;
+    std::vector<GeneratorValue*> held_at_return_;             // by variables of the entered frame
     std::unordered_map<PyObject*, ModuleRole> module_roles_;  // by the globals of functions
     Value* result_ = nullptr;
 
