@@ -56,13 +56,16 @@ class ModeCell:
 
     def number(self, text: str) -> Any:
         """A number or size that changes between calls, as a SymInt or SymFloat: `2 * s0`."""
+        return self._filled().number(text)
+
+    def _filled(self) -> Symbols:
         shape_env = self.get().shape_env
         assert shape_env is not None
         if self.symbols is None:
             # The only such numbers are those that the graph computes.
             self.symbols = Symbols([], [])
             self.symbols.fill(shape_env)
-        return self.symbols.number(text)
+        return self.symbols
 
     def lazy_number(self, text: str) -> Any:
         """The same as an example input: created when the backend first uses it."""
@@ -70,17 +73,31 @@ class ModeCell:
 
     def layout_of(self, tensor: torch.Tensor) -> list[int | list[float | str]]:
         """The sizes, strides and storage offset of a FakeTensor of this mode, as the engine reads them."""
-        assert self.symbols is not None
-        numbers = (*tensor.size(), *tensor.stride(), tensor.storage_offset())
-        return [self.symbols.terms_of(number) for number in numbers]
+        symbols = self._filled()
+        sizes = [symbols.terms_of(size) for size in tensor.size()]
+        strides = [symbols.terms_of(symbols.typical(stride)) for stride in tensor.stride()]
+        return [*sizes, *strides, symbols.terms_of(tensor.storage_offset())]
+
+    def static_copy(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A FakeTensor with constant sizes, for readers of everything else."""
+        with self.get():
+            return torch.empty([2] * tensor.dim(), dtype=tensor.dtype, device=tensor.device, layout=tensor.layout)
+
+    def begin_unbacked_at(self, number: int) -> None:
+        """What operations make from now on are new numbers of the engine, from this one on."""
+        self._filled().next_unbacked = number
+
+    def assertions(self) -> list[list[float | str]] | None:
+        """What operations have assumed about unbacked numbers; None if the engine can't check it."""
+        return self._filled().assertions()
 
     def conditions(self) -> list[list[float | str]]:
         """What operations have assumed about the symbols so far."""
-        assert self.symbols is not None
+        symbols = self._filled()
         conditions: list[list[float | str]] = []
-        for _, terms, function in self.symbols.assumptions().conditions:
+        for _, terms, function in symbols.assumptions().conditions:
             # What the engine can't check is valid for the numbers of this call alone.
-            conditions += [[name, self.symbols.hint(name), "is"] for name in terms] if function else [terms]
+            conditions += [[name, symbols.hint(name), "is"] for name in terms] if function else [terms]
         return conditions
 
     def remember_examples(self, module: GraphModule, examples: Sequence[Any]) -> None:

@@ -49,12 +49,13 @@ class Symbol(NamedTuple):
     hint_override: int | None = None  # the size that compilers should optimize for
 
 
-class UnbackedInput(NamedTuple):
-    """A size of an input that has no value while tracing, as the engine describes it."""
+class Unbacked(NamedTuple):
+    """A number that has no value while tracing, as the engine describes it: a size of an input, or one that the graph
+    computes."""
 
     name: str  # `u0`
-    place: str
-    least: int
+    place: str  # of a size; else empty
+    least: int | None
     most: int | None
     hint_override: int | None
 
@@ -66,7 +67,10 @@ class Symbols:
         self, symbols: list[tuple[Any, ...]], relations: list[str], unbacked: Sequence[tuple[Any, ...]] = ()
     ) -> None:
         self.all = [Symbol(*symbol) for symbol in symbols]
-        self._unbacked = {one[0]: UnbackedInput(*one) for one in unbacked}
+        self._unbacked = {one[0]: Unbacked(*one) for one in unbacked}
+        self._names: dict[sympy.Symbol, str] = {}  # of unbacked numbers
+        self._made: set[sympy.Symbol] = set()  # by operations
+        self.next_unbacked = len(unbacked)
         self.relations = relations
         self._values = _Values(self)
         self._numbers: dict[str, Any] = {}
@@ -132,18 +136,54 @@ class Symbols:
             shape_env.var_to_hint_override[expression] = symbol.hint_override
         return shape_env.create_symintnode(expression, hint=symbol.hint, source=source)
 
-    def _create_unbacked(self, size: UnbackedInput, shape_env: ShapeEnv) -> Any:
+    def _create_unbacked(self, known: Unbacked, shape_env: ShapeEnv) -> Any:
         from torch._dynamo.source import ConstantSource
 
-        # The size of an input: no operation has to define it.
+        # An input: no operation has to define it.
         with shape_env.ignore_fresh_unbacked_symbols():
-            number = shape_env.create_unbacked_symint(ConstantSource(size.place))
+            number = shape_env.create_unbacked_symint(ConstantSource(known.place) if known.place else None)
         expression = number.node.expr
-        shape_env._constrain_range_for_size(expression, size.least, size.most)
+        self._names[expression] = known.name
         shape_env.unbacked_inputs.add(expression)
-        if size.hint_override is not None:
-            shape_env.var_to_hint_override[expression] = size.hint_override
+        if known.least is not None and known.least >= 0:
+            shape_env._constrain_range_for_size(expression, known.least, known.most)
+        else:
+            shape_env.constrain_symbol_range(expression, *_bounds(known.least, known.most))
+        if known.hint_override is not None:
+            shape_env.var_to_hint_override[expression] = known.hint_override
         return number
+
+    def typical(self, stride: Any) -> Any:
+        """A stride as it is if no unbacked size is 0 or 1, as the engine computes strides."""
+        from torch.utils._sympy.functions import Max
+
+        if not isinstance(stride, torch.SymInt):
+            return stride
+
+        def is_size_or_1(part: Any) -> bool:
+            return isinstance(part, Max) and len(part.args) == 2 and 1 in part.args and self._has_unbacked(part)
+
+        return stride.node.expr.replace(is_size_or_1, lambda part: next(one for one in part.args if one != 1))
+
+    def _has_unbacked(self, expression: sympy.Basic) -> bool:
+        assert self._shape_env is not None
+        return any(self._shape_env.is_unbacked_symint(one) for one in expression.free_symbols)
+
+    def assertions(self) -> list[list[float | str]] | None:
+        """What has been assumed about unbacked numbers; None if the engine can't check it."""
+        assert self._shape_env is not None
+        terms = []
+        for all_of_one in self._shape_env.deferred_runtime_asserts.values():
+            for one in all_of_one:
+                # What an operation says of a number that it makes is not used, unless it replaces the number.
+                if not one.expr.free_symbols & self._made:
+                    terms.append(one.expr)
+                elif type(one.expr).__name__ in ("Equality", "Eq"):
+                    return None
+        try:
+            return [self._terms(expression) for expression in terms]
+        except _CannotSay:
+            return None
 
     def _leads_to(self, text: str, name: str) -> bool:
         """Whether a symbol is part of an expression, or of what the symbols in it are equal to: `512 * (s0 // 512)` may
@@ -198,6 +238,17 @@ class Symbols:
     def have_floats(self) -> bool:
         return any(isinstance(symbol.hint, float) for symbol in self.all)
 
+    def _name_of(self, symbol: sympy.Basic) -> str:
+        assert self._shape_env is not None
+        if (known := self._names.get(symbol)) is not None:
+            return known
+        if symbol in self._by_sympy or not self._shape_env.is_unbacked_symint(symbol):
+            return self.all[self._number_of(symbol)].name
+        name = self._names[symbol] = f"u{self.next_unbacked}"
+        self._made.add(symbol)
+        self.next_unbacked += 1
+        return name
+
     def _number_of(self, symbol: sympy.Basic) -> int:
         number = self._by_sympy.get(symbol)
         if number is None:
@@ -216,7 +267,7 @@ class Symbols:
     def _postfix(self, expression: sympy.Basic) -> Iterator[float | str]:
         """The expression in the order of a stack machine: numbers, symbols, and operations that take two operands."""
         if expression.is_Symbol:
-            yield self.all[self._number_of(expression)].name
+            yield self._name_of(expression)
         elif expression.is_Integer:
             if not -(2**62) <= int(expression) < 2**62:
                 raise _CannotSay(expression)

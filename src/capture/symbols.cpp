@@ -20,7 +20,7 @@ void describe_symbols(Borrowed<> cell, const Trace& trace) {
     for (const Symbol& symbol : trace.symbols)
         symbols.push_back(
             {symbol.variable, symbol.resolved, symbol.range, symbol.marked.has_value(), symbol.hint_override});
-    std::vector<graph::UnbackedInput> unbacked;
+    std::vector<graph::KnownUnbacked> unbacked;
     for (const UnbackedSymbol& symbol : trace.unbacked)
         if (symbol.source != nullptr)
             unbacked.push_back({symbol.number, symbol.source, symbol.range, symbol.mark.hint_override});

@@ -27,10 +27,11 @@ Ref<> none_or(std::optional<std::int64_t> number) {
     return none_or(!number, number.value_or(0));
 }
 
-/// A tuple, as `stator.symbols.UnbackedInput` takes it.
-Ref<> describe(const UnbackedInput& input) {
+/// A tuple, as `stator.symbols.KnownUnbacked` takes it.
+Ref<> describe(const KnownUnbacked& input) {
     return checked(Py_BuildValue("(NNNNN)", text(print_by_symbols(*input.number)).release(),
-                                 text(path(*input.source)).release(), none_or(false, input.range.least).release(),
+                                 text(input.source == nullptr ? "" : path(*input.source)).release(),
+                                 none_or(input.range.least == Range::kNoLeast, input.range.least).release(),
                                  none_or(input.range.most == Range::kNoMost, input.range.most).release(),
                                  none_or(input.hint_override).release()));
 }
@@ -77,13 +78,13 @@ Op operation_called(std::string_view word) {
 }  // namespace
 
 void describe_symbols(Borrowed<> cell, std::span<const KnownSymbol> symbols,
-                      std::span<const Expression* const> relations, std::span<const UnbackedInput> unbacked) {
+                      std::span<const Expression* const> relations, std::span<const KnownUnbacked> unbacked) {
     if (symbols.empty() && unbacked.empty()) return;
     Ref<> described = checked(PyList_New(0)), conditions = checked(PyList_New(0)), inputs = checked(PyList_New(0));
     for (const KnownSymbol& symbol : symbols) checked(PyList_Append(described.get(), describe(symbol).get()));
     for (const Expression* relation : relations)
         if (is_about_ints(*relation)) checked(PyList_Append(conditions.get(), text(print_by_symbols(*relation)).get()));
-    for (const UnbackedInput& input : unbacked) checked(PyList_Append(inputs.get(), describe(input).get()));
+    for (const KnownUnbacked& input : unbacked) checked(PyList_Append(inputs.get(), describe(input).get()));
     checked(PyObject_CallMethod(cell.get(), "describe", "OOO", described.get(), conditions.get(), inputs.get()));
 }
 
@@ -104,8 +105,8 @@ Term term_of(PyObject* item) {
         return term;
     }
     std::string_view word = utf8(item);
-    if (word.size() > 1 && word[0] == 's' && word[1] >= '0' && word[1] <= '9') {
-        term.op = Op::Source;
+    if (word.size() > 1 && (word[0] == 's' || word[0] == 'u') && word[1] >= '0' && word[1] <= '9') {
+        term.op = word[0] == 's' ? Op::Source : Op::Unbacked;
         term.symbol = static_cast<std::uint32_t>(std::stoul(std::string(word.substr(1))));
     } else {
         term.op = operation_called(word);

@@ -21,10 +21,10 @@ struct KnownSymbol {
     std::optional<std::int64_t> hint_override{};  // the size that compilers should optimize for
 };
 
-/// A size of an input that has no value while tracing.
-struct UnbackedInput {
+/// A number that has no value while tracing: a size of an input, or one that the graph computes.
+struct KnownUnbacked {
     const Expression* number;
-    const Source* source;
+    const Source* source;  // null if the graph computes the number
     Range range;
     std::optional<std::int64_t> hint_override{};
 };
@@ -32,7 +32,7 @@ struct UnbackedInput {
 /// Describes all symbols of a trace, in their order, and the relations between them. Nothing if there are no symbols.
 /// Throws PythonError.
 void describe_symbols(Borrowed<> cell, std::span<const KnownSymbol> symbols,
-                      std::span<const Expression* const> relations, std::span<const UnbackedInput> unbacked = {});
+                      std::span<const Expression* const> relations, std::span<const KnownUnbacked> unbacked = {});
 
 /// Creates example values in the mode of a cell.
 ExampleMaker examples_of(Borrowed<> cell);

@@ -1,6 +1,7 @@
 #include "shape/infer.h"
 
 #include "shape/answer_by_rule.h"
+#include "shape/data_fallback.h"
 #include "shape/fallback.h"
 #include "shape/key.h"
 #include "shape/may_fail.h"
@@ -65,6 +66,10 @@ bool has_unbacked(const Question& question) {
     return has;
 }
 
+bool captures_data_sizes(const Question& question) {
+    return question.data_sizes != nullptr && question.data_sizes->are_captured;
+}
+
 Answer without_rule_for_data() {
     Answer answer;
     answer.status = Status::DataDependent;
@@ -119,11 +124,13 @@ const Answer& infer(Arena& arena, const Question& question) {
     if (answer_by_rule(*store, question, state, answer, kept)) {
         ++counters.rules;
     } else if (has_unbacked(question)) {
-        answer = without_rule_for_data();
+        answer = answer_for_data(*store, question).value_or(without_rule_for_data());
     } else {
         ++counters.fallbacks;
         answer = infer_with_fake_tensors(*store, question, kept);
-        const bool holds_here_alone = has_dynamic_sizes && answer.status == Status::Ok;
+        if (answer.status == Status::DataDependent && captures_data_sizes(question))
+            answer = answer_for_data(*store, question).value_or(answer);
+        const bool holds_here_alone = has_dynamic_sizes && answer.status == Status::Ok && !own.were_made();
         if (holds_here_alone && !generalize(*store, question, answer)) specialize(question);
     }
     answer.may_fail = may_fail(question);

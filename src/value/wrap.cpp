@@ -149,9 +149,11 @@ Value* wrap(Tracer& tracer, PyObject* object) {
     return instance;
 }
 
-/// A numpy scalar that differs between calls is an input of the graph, where PyTorch has its dtype.
+/// A numpy scalar that differs between calls, or that may with `dynamic=True`, is an input of the graph, where PyTorch
+/// has its dtype.
 bool is_captured_scalar(const Tracer& tracer, const Source& source, PyObject* object) {
-    return tracer.has_changed(source) && torch_room::tensor_of_array(object, false);
+    const bool may_differ = !tracer.dynamic().is_static_by_default && is_of_arguments(source);
+    return (may_differ || tracer.has_changed(source)) && torch_room::tensor_of_array(object, false);
 }
 
 }  // namespace

@@ -96,8 +96,9 @@ bool cut_at(Call& call, const Along& cut, const std::vector<Dim>& places) {
 
 bool cut_in_steps(Call& call, const Along& cut, Dim step) {
     std::vector<Dim> places{Dim(0)};
-    do places.push_back(std::min(places.back() + step, cut.size));
-    while (places.back() < cut.size);
+    // (Whether the last piece is a whole one is no question: even and odd sizes have the same pieces.)
+    while (places.back() + step < cut.size) places.push_back(places.back() + step);
+    places.push_back(cut.size);
     return cut_at(call, cut, places);
 }
 

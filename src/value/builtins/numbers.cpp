@@ -170,8 +170,10 @@ Value* variable_among(Tracer& tracer, const Arguments& arguments) {
 
 Outcome make_int(Tracer& tracer, const Arguments& arguments) {
     Value* variable = variable_among(tracer, arguments);
-    if (variable != nullptr)
+    if (variable != nullptr) {
+        if (variable->type() == &PyLong_Type) return variable;
         if (Value* number = symbolic::function(tracer, Expression::Op::Truncate, variable)) return number;
+    }
     return convert(tracer, &PyLong_Type, {"__int__", "__index__", "__trunc__"}, arguments);
 }
 

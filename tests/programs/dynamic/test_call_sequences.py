@@ -35,6 +35,7 @@ PROGRAMS = {
     "cat": (lambda x: torch.cat([x, x[:3]]).cumsum(0), (None, 3)),
     "stack": (lambda x: torch.stack([x, x + 1]).amax(0), (None, 3)),
     "split": (lambda x: torch.cat([part * 2 for part in x.split(x.shape[0] // 2 + 1)]), (None, 3)),
+    "chunks": (lambda x: torch.cat([part * 2 for part in x.chunk(2)]), (None, 3)),
     "chunk of features": (lambda x: x.chunk(2, -1)[0] * x.chunk(2, -1)[1], (None, 6)),
     "slices": (lambda x: x[: x.shape[0] // 2] + x[-(x.shape[0] // 2) :], (None, 3)),
     "first and last": (lambda x: x[0] + x[-1] + x[1:-1].sum(0), (None, 3)),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy
 import pytest
 import torch
 import torch._dynamo
@@ -396,3 +397,16 @@ def test_equal_sizes_share_a_symbol_unless_told_otherwise(is_shared):
             x, y = map(torch.ones, sizes)
             assert torch.equal(compiled(x, y)[1], y * 3)
         assert engine.captures() - before == (2 if is_shared else 1)
+
+
+def test_numpy_scalars_are_inputs_from_the_first_call():
+    def program(x, y):
+        return x + 1, y / 2
+
+    engine.reset()
+    compiled = stator.compile(program, dynamic=True, fullgraph=True)
+    before = engine.captures()
+    for number in range(4):
+        arguments = torch.ones(2, 2), numpy.int64(number)
+        Comparison().same(program(*arguments), compiled(*arguments), "results")
+    assert engine.captures() - before == 1
