@@ -405,17 +405,29 @@ PyObject* callables(PyObject*, PyObject*) {
 }
 
 /// For tools that read torch._dynamo's caches (stator/cache_views.py).
-PyObject* entries_of(PyObject*, PyObject* code) {
-    if (!PyCode_Check(code)) return PyErr_Format(PyExc_TypeError, "a code object is expected");
+PyObject* entries_of(PyObject*, PyObject* arguments) {
+    PyObject* code = nullptr;
+    int at = 0;
+    if (!PyArg_ParseTuple(arguments, "O!|i", &PyCode_Type, &code, &at)) return nullptr;
     return at_boundary([&] {
         Ref<> list = checked(PyList_New(0));
-        for (const OwnedEntry& one : EntryCache::entries_of(reinterpret_cast<PyCodeObject*>(code), {0})) {
+        for (const OwnedEntry& one : EntryCache::entries_of(reinterpret_cast<PyCodeObject*>(code), {at})) {
             auto or_none = [](const Ref<>& object) { return object ? object.get() : Py_None; };
             Ref<> described =
                 checked(Py_BuildValue("(lOON)", one.region, or_none(one.entry->compile_id), or_none(one.backend),
                                       list_of_texts(one.entry->guards.print()).release()));
             checked(PyList_Append(list.get(), described.get()));
         }
+        return list;
+    });
+}
+
+PyObject* resumed_at(PyObject*, PyObject* code) {
+    if (!PyCode_Check(code)) return PyErr_Format(PyExc_TypeError, "a code object is expected");
+    return at_boundary([&] {
+        Ref<> list = checked(PyList_New(0));
+        for (bytecode::Index at : EntryCache::resumed_at(reinterpret_cast<PyCodeObject*>(code)))
+            checked(PyList_Append(list.get(), checked(PyLong_FromLong(at.value)).get()));
         return list;
     });
 }
@@ -479,7 +491,10 @@ PyMethodDef kFunctions[] = {
      "Sets the type slots that make instances of the class compiled modules."},
     {"reset", reset, METH_NOARGS, "Drops every entry."},
     {"callables", callables, METH_NOARGS, "(callable, was called, captures, graphs) of every compiled callable."},
-    {"entries_of", entries_of, METH_O, "(region, compile id, backend, guards) of each entry for the start of a code."},
+    {"entries_of", entries_of, METH_VARARGS,
+     "(region, compile id, backend, guards) of each entry of a code that starts at an instruction, by default the "
+     "first."},
+    {"resumed_at", resumed_at, METH_O, "The instructions of a code after graph breaks at which entries start."},
     {"skip_code", skip_code, METH_O, "Frames of this code object run uncompiled from now on."},
     {"collect", collect, METH_O, "Sets the listener for captures of this thread; returns the previous one."},
     {"watch_calls", watch_calls, METH_O, "Sets the listener for calls in this thread; returns the previous one."},
