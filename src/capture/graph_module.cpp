@@ -10,7 +10,6 @@
 #include "torch/arrays.h"
 #include "torch/fake.h"
 #include "torch/tensor.h"
-#include "torch/wrappers.h"
 #include "trace/subgraph_modules.h"
 
 namespace stator {
@@ -80,7 +79,7 @@ bool has_work(const graph::Graph& graph) {
 }
 
 bool has_wrapper(const graph::Result& result) {
-    if (result.kind == graph::Result::Kind::Tensor) return torch_room::prototype_of(*result.tensor) != nullptr;
+    if (result.kind == graph::Result::Kind::Tensor) return result.tensor->prototype != nullptr;
     return std::ranges::any_of(result.items, has_wrapper);
 }
 
@@ -108,7 +107,7 @@ Ref<> given(GraphModule& made, const Source& source, const graph::Node& placehol
         made.wrapped_numbers.push_back(number);
         return torch_room::wrapped_number(source.object);
     }
-    if (torch_room::is_plain_tensor(source.object) || torch_room::prototype_of(*placeholder.result.tensor) != nullptr)
+    if (torch_room::is_plain_tensor(source.object) || placeholder.result.tensor->prototype != nullptr)
         return Ref<>::share(source.object);
     made.of_classes.push_back(number);
     return torch_room::plain_view(source.object);
@@ -119,8 +118,8 @@ void add_inputs(GraphModule& made, const Trace& trace) {
         const graph::Node& placeholder = *trace.graph->at(i);
         made.inputs.push_back(given(made, *trace.inputs[i], placeholder));
         const bool is_tensor = placeholder.result.kind == graph::Result::Kind::Tensor;
-        const bool is_dynamic = is_tensor && (placeholder.result.tensor->is_dynamic() ||
-                                              torch_room::prototype_of(*placeholder.result.tensor) != nullptr);
+        const bool is_dynamic =
+            is_tensor && (placeholder.result.tensor->is_dynamic() || placeholder.result.tensor->prototype != nullptr);
         const Expression* number = placeholder.result.expression;
         made.numbers.push_back(number == nullptr ? std::string() : print_by_symbols(*number));
         made.dynamic.push_back(is_dynamic ? placeholder.result.tensor : nullptr);

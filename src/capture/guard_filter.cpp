@@ -18,6 +18,8 @@ const char* torch_name(const Guard& guard) {
         case GuardKind::Type:
         case GuardKind::Subclass:
             return "TYPE_MATCH";
+        case GuardKind::Flattened:
+            return "TENSOR_SUBCLASS_METADATA_MATCH";
         case GuardKind::Identity:
             if (PyType_Check(guard.expected)) return "CLASS_MATCH";
             if (PyModule_Check(guard.expected)) return "MODULE_MATCH";

@@ -3,7 +3,6 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "guard/state.h"
-#include "torch/wrappers.h"
 
 namespace stator {
 
@@ -49,8 +48,9 @@ std::string guard_text(GuardKind kind, const std::string& source, PyObject* expe
             return source + " is " + print_autograd_state(number);
         case GuardKind::Offset:
             return source + " has storage offset " + std::to_string(number) + " of its memory";
+        case GuardKind::Flattened:
+            return source + " flattens to " + short_repr(expected);
         case GuardKind::Subclass:
-            if (number == torch_room::kFlattened) return source + " flattens to " + short_repr(expected);
             return source + (number == 1 ? " is" : " is not") + " a subclass of " + short_repr(expected);
         case GuardKind::Same:
             return source + " is " + other;

@@ -2,7 +2,6 @@
 
 #include "base/check.h"
 #include "guard/build.h"
-#include "torch/wrappers.h"
 
 namespace stator {
 
@@ -55,9 +54,10 @@ GuardBuilder::When GuardBuilder::when(const Fact& fact) const {
         case GuardKind::Tensor:
         case GuardKind::Autograd:
         case GuardKind::Offset:
-            return When::Always;
         case GuardKind::Subclass:
-            return fact.number == torch_room::kFlattened ? When::AtEnd : When::Always;
+            return When::Always;
+        case GuardKind::Flattened:
+            return When::AtEnd;
         case GuardKind::Same:
         case GuardKind::Different:
         case GuardKind::Expression:

@@ -128,8 +128,7 @@ bool FakeCall::has_wrapped_number() const {
 }
 
 bool FakeCall::has_wrapper() const {
-    return std::ranges::any_of(metas_,
-                               [](const TensorMeta& meta) { return torch_room::prototype_of(meta) != nullptr; });
+    return std::ranges::any_of(metas_, [](const TensorMeta& meta) { return meta.prototype != nullptr; });
 }
 
 bool FakeCall::stands_beside_tensor_like(const TensorMeta& number) const {

@@ -65,7 +65,7 @@ class Reader : public ResultReader {
         if (!is_real_or_fake(object, fake_))
             throw GaveUp{Status::Unsupported, "a result of type " + type_name(Py_TYPE(object))};
         TensorMeta meta = fake_ ? torch_room::read_fake_meta(object) : torch_room::read_meta(object);
-        const bool is_wrapper = torch_room::prototype_of(meta) != nullptr;
+        const bool is_wrapper = meta.prototype != nullptr;
         if (!is_wrapper && meta.layout != torch_room::Layout{})
             throw GaveUp{Status::Unsupported, "a result that is not strided"};
         if (is_wrapper) kept_.push_back(Ref<>::share(object));
@@ -280,7 +280,7 @@ void try_for_real(Store& store, Borrowed<> mode, const Question& question, Answe
 }
 
 bool is_same_but_prototype(TensorMeta one, const TensorMeta& other) {
-    torch_room::set_prototype(one, torch_room::prototype_of(other));
+    one.prototype = other.prototype;
     return one == other;
 }
 
@@ -320,7 +320,7 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     for (std::size_t i = 0; i < call->fakes().size(); ++i) {
         TensorMeta now = torch_room::read_fake_meta(call->fakes()[i].get());
         // (A prototype stays what it is as long as the metadata of the tensor does.)
-        const bool is_wrapper = torch_room::prototype_of(now) != nullptr;
+        const bool is_wrapper = now.prototype != nullptr;
         if (is_wrapper && is_same_but_prototype(now, call->meta(i))) continue;
         if (is_wrapper) kept.push_back(call->fakes()[i]);
         if (now != call->meta(i)) answer.changed_metadata.push_back({static_cast<int>(i), store.intern(now)});

@@ -7,7 +7,6 @@
 #include "torch/arrays.h"
 #include "torch/names.h"
 #include "torch/tensor.h"
-#include "torch/wrappers.h"
 
 namespace stator::shape {
 
@@ -174,7 +173,7 @@ void Key::add_result(const graph::Result& result) {
             return;
         case Kind::Tensor:
             // Two prototypes with equal contents are two objects.
-            if (torch_room::prototype_of(*result.tensor) != nullptr) cacheable_ = false;
+            if (result.tensor->prototype != nullptr) cacheable_ = false;
             add(word_of(kTensor));
             add(address(store_.intern(*result.tensor)));
             return;

@@ -121,7 +121,7 @@ void give_history(at::Tensor& tensor, const TensorMeta& meta) {
 }
 
 Ref<> make_fake_wrapper(Borrowed<> fake_mode, const TensorMeta& meta) {
-    Ref<> fake = fake_wrapper(fake_mode, prototype_of(meta));
+    Ref<> fake = fake_wrapper(fake_mode, meta.prototype);
     return translating_errors([&] {
         at::Tensor tensor = THPVariable_Unpack(fake.get());
         if (tensor.requires_grad() != meta.requires_grad && tensor.is_leaf()) tensor.set_requires_grad(false);
@@ -160,7 +160,7 @@ namespace {
 
 template <class MakeEmpty>
 Ref<> make_fake_from(Borrowed<> fake_mode, const TensorMeta& meta, const MakeEmpty& make_empty) {
-    if (prototype_of(meta) != nullptr) return make_fake_wrapper(fake_mode, meta);
+    if (meta.prototype != nullptr) return make_fake_wrapper(fake_mode, meta);
     if (meta.layout != Layout{}) refuse("a layout other than strided");
     if (meta.python_class != nullptr && meta.python_class != tensor_class() && meta.python_class != parameter_class())
         refuse("a subclass of torch.Tensor");
@@ -209,7 +209,7 @@ Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta, const NumberOf& nu
 TensorMeta read_fake_meta(Borrowed<> fake) {
     if (!is_fake(fake)) {
         TensorMeta meta = read_meta(fake);
-        set_prototype(meta, fake.get());
+        meta.prototype = fake.get();
         return meta;
     }
     Ref<> device = checked(PyObject_GetAttr(fake, names().fake_device));

@@ -49,7 +49,8 @@ bool operator==(const TensorMeta& left, const TensorMeta& right) {
            left.storage_offset.identity() == right.storage_offset.identity() && left.dtype == right.dtype &&
            left.device == right.device && left.layout == right.layout && left.requires_grad == right.requires_grad &&
            left.is_leaf == right.is_leaf && left.dispatch_keys == right.dispatch_keys &&
-           left.is_wrapped_number == right.is_wrapped_number && left.python_class == right.python_class;
+           left.is_wrapped_number == right.is_wrapped_number && left.python_class == right.python_class &&
+           left.prototype == right.prototype;
 }
 
 std::size_t hash(const TensorMeta& meta) {
@@ -58,6 +59,7 @@ std::size_t hash(const TensorMeta& meta) {
     for (Dim stride : meta.strides) mixer.add(stride.identity());
     mixer.add(meta.storage_offset.identity());
     mixer.add(reinterpret_cast<std::uintptr_t>(meta.python_class));
+    mixer.add(reinterpret_cast<std::uintptr_t>(meta.prototype));
     mixer.add(static_cast<std::uint64_t>(meta.dtype) | static_cast<std::uint64_t>(meta.layout) << 8 |
               static_cast<std::uint64_t>(meta.device.kind) << 16 |
               static_cast<std::uint64_t>(static_cast<std::uint16_t>(meta.device.index)) << 24 |

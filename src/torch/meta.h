@@ -54,6 +54,9 @@ struct TensorMeta {
     bool is_wrapped_number = false;
     /// `torch.Tensor`, `torch.nn.Parameter` or another subclass. Borrowed: classes outlive traces.
     PyTypeObject* python_class = nullptr;
+    /// Of a wrapper subclass (torch/wrappers.h): an instance that holds FakeTensors, borrowed from the arena that holds
+    /// the metadata. Null for any other tensor.
+    PyObject* prototype = nullptr;
 
     std::size_t dimensions() const { return sizes.size(); }
     /// Whether a size, a stride or the offset changes between calls.

@@ -9,18 +9,6 @@
 
 namespace stator::torch_room {
 
-/// Of the metadata of a wrapper: an instance that holds FakeTensors, borrowed from the arena that holds the metadata.
-/// Null for any other tensor.
-inline PyObject* prototype_of(const TensorMeta& meta) {
-    return reinterpret_cast<PyObject*>(static_cast<std::uintptr_t>(meta.dispatch_keys >> 16));
-}
-inline void set_prototype(TensorMeta& meta, PyObject* prototype) {
-    meta.dispatch_keys = (meta.dispatch_keys & 0xffff) | reinterpret_cast<std::uintptr_t>(prototype) << 16;
-}
-
-/// In `number` of a guard on a subclass: `__tensor_flatten__` returns `expected`.
-inline constexpr std::int64_t kFlattened = 2;
-
 /// Whether it is a subclass of torch.Tensor with the three methods.
 bool is_wrapper_class(PyTypeObject* type);
 

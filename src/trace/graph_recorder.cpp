@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "torch/known.h"
-#include "torch/wrappers.h"
 #include "value/kinds/array.h"
 #include "value/kinds/sequence.h"
 #include "value/tensor/subclasses.h"
@@ -303,7 +302,7 @@ graph::Node* GraphRecorder::add_input(TensorValue* tensor) {
         node->extra_meta = meta_of_static(marked == "guarded");
     node->result.kind = graph::Result::Kind::Tensor;
     node->result.tensor = graph_->arena().make<torch_room::TensorMeta>(*tensor->meta);
-    if (PyObject* prototype = torch_room::prototype_of(*tensor->meta)) graph_->arena().keep(Ref<>::share(prototype));
+    if (PyObject* prototype = tensor->meta->prototype) graph_->arena().keep(Ref<>::share(prototype));
     numbers_.note_sizes(node, *tensor->meta);
     histories_.note_input(tensor);
     return node;
@@ -322,8 +321,7 @@ void GraphRecorder::move_to(Trace& trace) {
             trace.written.push_back(i);
     // A compiler does not know that a wrapper shares memory with the tensors that it consists of.
     const bool has_wrapper = std::ranges::any_of(input_nodes_, [](const graph::Node* node) {
-        return node->result.kind == graph::Result::Kind::Tensor &&
-               torch_room::prototype_of(*node->result.tensor) != nullptr;
+        return node->result.kind == graph::Result::Kind::Tensor && node->result.tensor->prototype != nullptr;
     });
     if (has_wrapper && !trace.written.empty()) keep_as_captured();
     for (const auto& [placeholder, draw] : draws_) {

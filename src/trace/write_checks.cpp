@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "torch/tensor.h"
-#include "torch/wrappers.h"
 #include "trace/autograd_views.h"
 #include "trace/input_writes.h"
 #include "value/torch_modes.h"
@@ -102,7 +101,7 @@ void expect_no_row(const TensorValue* tensor) {
 
 void expect_no_subclass(Tracer& tracer, const TensorValue* tensor) {
     const TensorValue* base = base_of(tensor);
-    auto is_wrapper = [](const TensorValue* value) { return torch_room::prototype_of(*value->meta) != nullptr; };
+    auto is_wrapper = [](const TensorValue* value) { return value->meta->prototype != nullptr; };
     // A wrapper that the program has made of tensors shares memory with all of them.
     if ((base->is_of_object && !is_wrapper(base)) || (is_wrapper(tensor) && !is_wrapper(base)))
         tracer.break_graph(BreakKind::UnsupportedTensor, "an in-place operation on a tensor subclass");

@@ -27,7 +27,7 @@ namespace {
 /// are.
 void guard_parts(Tracer& tracer, TensorObjectValue* wrapper) {
     PyObject* const flattened = tracer.keep(torch_room::flattened(wrapper->outside));
-    tracer.guard({GuardKind::Subclass, wrapper->source, flattened, torch_room::kFlattened});
+    tracer.guard({GuardKind::Flattened, wrapper->source, flattened});
     for (const Ref<>& name : torch_room::inner_names(wrapper->outside)) {
         Outcome read = operations::get_attribute(tracer, wrapper, name);
         Value* part = read.is_pending() ? nullptr : read.value();
@@ -44,8 +44,7 @@ void guard_parts(Tracer& tracer, TensorObjectValue* wrapper) {
 }  // namespace
 
 bool TensorObjectValue::is_wrapper() const {
-    return payload != nullptr ? torch_room::prototype_of(*payload->meta) != nullptr
-                              : torch_room::is_wrapper_class(class_);
+    return payload != nullptr ? payload->meta->prototype != nullptr : torch_room::is_wrapper_class(class_);
 }
 
 void TensorObjectValue::realize(Tracer& tracer) {
@@ -72,7 +71,7 @@ Value* TensorObjectValue::own_attribute(Tracer& tracer, Borrowed<> name) {
     if (own != nullptr || source != nullptr || is_unfinished() || !is_wrapper()) return own;
     for (auto& [key, part] : parts)
         if (key == name.get()) return part;
-    PyObject* dict = cpython::instance_dict_if_made(torch_room::prototype_of(*payload->meta));
+    PyObject* dict = cpython::instance_dict_if_made(payload->meta->prototype);
     PyObject* held = dict == nullptr ? nullptr : PyDict_GetItemWithError(dict, name);
     if (held == nullptr) return nullptr;
     if (is_constant(held)) return tracer.constant(held);
@@ -184,7 +183,7 @@ int TensorObjectValue::rebuild(PlanBuilder& plan) {
 }
 
 Value* seen_by_program(Tracer& tracer, TensorValue* tensor) {
-    if (torch_room::prototype_of(*tensor->meta) == nullptr) return tensor;
+    if (tensor->meta->prototype == nullptr) return tensor;
     auto* object = tracer.make<TensorObjectValue>(tensor->meta->python_class);
     object->payload = tensor;
     return object;

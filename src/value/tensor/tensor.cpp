@@ -64,8 +64,7 @@ void TensorValue::realize(Tracer& tracer) {
     try {
         auto* read = tracer.arena().make<torch_room::TensorMeta>(torch_room::read_meta(outside));
         if (torch_room::is_wrapper_class(Py_TYPE(outside)))
-            torch_room::set_prototype(
-                *read, tracer.keep(torch_room::fake_wrapper(torch_room::fake_mode_of_thread(), outside)));
+            read->prototype = tracer.keep(torch_room::fake_wrapper(torch_room::fake_mode_of_thread(), outside));
         else if (is_of_object)
             read->python_class = torch_room::tensor_class();
         dynamic = make_sizes_dynamic(tracer, this, *read);
