@@ -140,9 +140,10 @@ def compile(
 @functools.cache
 def _prepare_process() -> None:
     """Does what the first capture of a process would do, so that the first call takes as long as that of any other."""
-    from stator import fake, graph_module  # noqa: F401
+    from stator import fake, first_trace, graph_module  # noqa: F401
 
     engine().build_tables()
+    first_trace.trace_once()
 
 
 def compile_with(

@@ -51,7 +51,7 @@ class Backend:
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         torch_reset.follow()
         if (watching := observer.current()) is not None:
-            watching.graph(graph_module)
+            watching.graph(graph_module, example_inputs)
         # The graph runs as it is. No context is needed, because no compiler runs.
         if self.runs_as_captured:
             return self.compiler(graph_module, example_inputs, **self.arguments)

@@ -2,8 +2,9 @@
 `torch._dynamo.eval_frame._debug_get_cache_entry_list` and what is beside it.
 
 The list of TorchDynamo's own entries, of what was compiled by it, comes first. An entry is one that starts at the
-beginning of the function: where TorchDynamo has a code object with entries of its own for the rest after a graph break,
-Stator has entries of the same code that start at a later instruction, and these are not listed.
+beginning of the function. Where TorchDynamo has a code object with entries of its own for the rest after a graph break
+(`ContinueExecutionCache`), Stator has entries of the same code that start at a later instruction: a `ResumedCode`
+stands for that code object.
 """
 
 from __future__ import annotations
@@ -28,11 +29,20 @@ class CacheEntry:
     guards: tuple[str, ...]
 
 
-def entries_of(code: CodeType) -> list[CacheEntry]:
+@dataclass(frozen=True)
+class ResumedCode:
+    """The rest of a function after a graph break, from an instruction on."""
+
+    code: CodeType
+    instruction: int
+
+
+def entries_of(code: CodeType | ResumedCode) -> list[CacheEntry]:
     """By region; those of one region with the last used one first."""
+    whole, start = (code.code, code.instruction) if isinstance(code, ResumedCode) else (code, 0)
     found = [
-        CacheEntry(code, compile_id, backend, region, tuple(guards))
-        for region, compile_id, backend, guards in engine().entries_of(code)
+        CacheEntry(whole, compile_id, backend, region, tuple(guards))
+        for region, compile_id, backend, guards in engine().entries_of(whole, start)
     ]
     return sorted(found, key=lambda entry: entry.isolate_recompiles_id)
 
@@ -41,6 +51,8 @@ def listing(torchs: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     """`_debug_get_cache_entry_list`."""
 
     def _debug_get_cache_entry_list(code: Any) -> list[Any]:
+        if isinstance(code, ResumedCode):
+            return entries_of(code)
         return [*torchs(code), *entries_of(_code_of(code))]
 
     return _debug_get_cache_entry_list
@@ -54,6 +66,34 @@ def listing_region(torchs: Callable[..., list[Any]]) -> Callable[..., list[Any]]
         return [*torchs(code, isolate_recompiles_id), *own]
 
     return _get_cache_entries_for_region
+
+
+class ResumedCodes:
+    """`ContinueExecutionCache.cache`: TorchDynamo's, and what Stator has of code that TorchDynamo has not resumed."""
+
+    def __init__(self, torchs: Any) -> None:
+        self._torchs = torchs
+
+    def __contains__(self, code: CodeType) -> bool:
+        # (TorchDynamo itself asks this before it adds a code.)
+        return code in self._torchs
+
+    def __getitem__(self, code: CodeType) -> Any:
+        if code in self._torchs:
+            return self._torchs[code]
+        resumed = {at: ResumedCode(code, at) for at in engine().resumed_at(code)}
+        if not resumed:
+            raise KeyError(id(code))
+        return resumed
+
+    def __setitem__(self, code: CodeType, resumed: Any) -> None:
+        self._torchs[code] = resumed
+
+    def clear(self) -> None:
+        self._torchs.clear()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._torchs, name)
 
 
 def counting(torchs: Callable[..., int]) -> Callable[..., int]:

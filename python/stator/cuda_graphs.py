@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from stator import notes
+from stator._engine import engine
 
 Body = Callable[[list[torch.Tensor]], Any]
 
@@ -33,6 +37,12 @@ class CudaRecorder:
     def limit(self, device: int) -> int:
         """The bytes that the recordings of one program may take."""
         return torch.cuda.get_device_properties(device).total_memory // 4
+
+    def current_step(self) -> int:
+        """A number for each step that the program begins with `torch.compiler.cudagraph_mark_step_begin`; 0 if it
+        begins none. Asked before every replay that overwrites results."""
+        trees = sys.modules.get("torch._inductor.cudagraph_trees")
+        return 0 if trees is None else trees.MarkStepBox.mark_step_counter
 
     def record(
         self, body: Body, inputs: list[torch.Tensor], copied: list[int], device: int, pool: Any
@@ -139,3 +149,11 @@ def unrecorded(runner: Any) -> list[str]:
         for part in getattr(runner, "recorded", ())
         if part["reason"]
     ]
+
+
+def note_unrecorded(calls: int, reason: str) -> None:
+    """Called by the engine when it stops to record a part of a graph, which may be long after the capture."""
+    listener = engine().collect(None)
+    engine().collect(listener)
+    text = f"A part of a graph with {calls} calls is not recorded as a CUDA graph any more: {reason}."
+    notes.issue("info", "cuda_graphs", "?", 0, text, at_each_place=True, listener=listener)

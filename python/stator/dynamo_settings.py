@@ -43,6 +43,7 @@ HONOURED: dict[str, str] = {
     "only_allow_pt2_compliant_ops": "operators of libraries without the tag `pt2_compliant_tag` break the graph",
     "optimize_ddp": "inside of `DistributedDataParallel` a backend gets one graph for each bucket of gradients; "
     "`False` turns that off",
+    "prepare_freezing": "parameters and buffers are attributes of the graph module",
     "raise_on_ctx_manager_usage": "by torch",
     "recompile_limit": "unless `stator.config.recompile_limit` is set",
     "repro_after": "`dynamo` wraps the backend, `aot` is read by the backend",
@@ -121,7 +122,6 @@ WITHOUT_MEANING: dict[str, str] = {
     "minimum_call_count": "torch does not read it either",
     "nested_graph_breaks": _ALWAYS,
     "optimize_ddp_lazy_compile": "torch does not read it either",
-    "prepare_freezing": "torch does not read it either",
     "record_compile_time_instruction_count": _DYNAMOS,
     "record_runtime_overhead": _DYNAMOS,
     "replay_side_effects": _ALWAYS,

@@ -120,7 +120,7 @@ def _replace(eval_frame: ModuleType) -> None:
 
 def _replace_views(convert_frame: ModuleType) -> None:
     """Functions that look into the caches of TorchDynamo, or change what it does with a code object."""
-    from torch._dynamo import eval_frame
+    from torch._dynamo import eval_frame, resume_execution
 
     from stator import cache_views
 
@@ -135,6 +135,7 @@ def _replace_views(convert_frame: ModuleType) -> None:
         ):
             if hasattr(eval_frame, name):
                 _replace_in(eval_frame, name, make)
+        _replace_in(resume_execution.ContinueExecutionCache, "cache", cache_views.ResumedCodes)
 
 
 def _is_replaced(owner: Any) -> bool:

@@ -75,6 +75,8 @@ def _made(recipe: tuple[str, Any, tuple[Any, ...]], leaves: Sequence[Any], swaps
         module, names = what
         swaps.append((module, dict(zip(names, parts, strict=True))))
         return module
+    if kind == "object":
+        return what
     made, names = what
     instance = object.__new__(made)
     for name, part in zip(names, parts, strict=True):

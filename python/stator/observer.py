@@ -3,7 +3,7 @@
 Used while Stator is installed, and with `TORCH_LOGS` or `TORCH_TRACE` in the environment. The engine calls
 `began(code, entries)` before a capture, `captured(report)` with its report (see report.py), and `ended()` after it, in
 whatever way it ended. `began` returns what somebody reads of the report: 0 for no texts, 1 for texts, 2 for texts and
-the steps of the trace. What nobody reads is not made. Backends call `graph(graph_module)`.
+the steps of the trace. What nobody reads is not made. Backends call `graph(graph_module, example_inputs)`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -99,10 +100,16 @@ class Observer:
                 counters["stats"]["unique_graphs"] += 1
         torch_logs.captured(stack[-1].code, report)
 
-    def graph(self, graph_module: GraphModule) -> None:
+    def failed(self, code: CodeType, error: Exception) -> None:
+        """The backend has failed, and `torch._dynamo.config.suppress_errors` is set."""
         from stator import torch_logs
 
-        torch_logs.graph(graph_module)
+        torch_logs.failed(code, error)
+
+    def graph(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> None:
+        from stator import torch_logs
+
+        torch_logs.graph(graph_module, example_inputs)
 
     def limit_hit(self, function: str, text: str) -> None:
         from stator import torch_logs

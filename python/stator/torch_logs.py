@@ -8,14 +8,19 @@ import dis
 import logging
 import re
 import textwrap
+import traceback
+from collections.abc import Sequence
+from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
-from torch._logging import trace_structured
+from torch._logging import structured, trace_structured
+from torch._subclasses.meta_utils import MetaTensorDescriber
 
 from stator import trace_logs
-from stator.torch_words import guard_in_torchs_words, in_torchs_words
+from stator.torch_words import Stack, guard_in_torchs_words, guard_of, in_torchs_words, symbol_in_torchs_words
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -28,12 +33,15 @@ _graph_breaks = torch._logging.getArtifactLogger("torch._dynamo.symbolic_convert
 _graph = torch._logging.getArtifactLogger("torch._dynamo.output_graph", "graph")
 _graph_sizes = torch._logging.getArtifactLogger("torch._dynamo.output_graph", "graph_sizes")
 _graph_code = torch._logging.getArtifactLogger("torch._dynamo.output_graph", "graph_code")
+_regions = torch._logging.getArtifactLogger("torch._dynamo.variables.higher_order_ops", "hierarchical_compile")
 _bytecode = torch._logging.getArtifactLogger("torch._dynamo.convert_frame", "bytecode")
 _dynamic = logging.getLogger("torch.fx.experimental.symbolic_shapes")
 _dynamo = logging.getLogger("torch._dynamo.convert_frame")
 _trace = logging.getLogger("torch.__trace")
 
 _graphs = 0
+# By code: where each guard of its captures is first needed, while a log is on that tells.
+_needed: WeakKeyDictionary[CodeType, dict[str, Stack]] = WeakKeyDictionary()
 
 # What the logs need of a report (src/capture/report.cpp).
 NOTHING, TEXTS, STEPS = range(3)
@@ -46,31 +54,41 @@ def began(code: CodeType) -> int:
         trace_structured("dynamo_start", lambda: {"stack": _stack(code)})
     if _is_on(_bytecode):
         _bytecode.debug("ORIGINAL BYTECODE %s\n%s\n", _place_of(code), dis.Bytecode(code).dis())
-    if is_traced() or trace_logs.are_on():
+    if is_traced() or trace_logs.are_on() or names_lines():
         return STEPS
-    loggers = (_guards, _recompiles, _recompiles_verbose, _bytecode)
-    return TEXTS if _dynamic.isEnabledFor(logging.INFO) or any(map(_is_on, loggers)) else NOTHING
+    return TEXTS if _is_on(_bytecode) else NOTHING
+
+
+def names_lines() -> bool:
+    """Whether a log is on that says which line of the program needs a guard."""
+    return _dynamic.isEnabledFor(logging.INFO) or any(map(_is_on, (_guards, _recompiles, _recompiles_verbose)))
 
 
 def captured(code: CodeType, report: dict[str, Any]) -> None:
     """After a capture, with its report."""
-    if "trace" in report:
-        trace_logs.tell(report["trace"])
+    needed = trace_logs.tell(report["trace"]) if "trace" in report else {}
     if "recompiled" in report:
         _tell_of_recompile(code, report["recompiled"]["reasons"])
+    if needed:
+        _needed.setdefault(code, {}).update(needed)
     for broken in report["breaks"]:
         _tell_of_break(broken)
     for entry in report["entries"]:
         if _is_on(_bytecode):
             # Stator makes no bytecode: after the graph the plan fills the frame, which goes on with its own.
             _bytecode.debug("PLAN IN PLACE OF MODIFIED BYTECODE %s\n%s\n", _place_of(code), entry["plan"])
-        _tell_of_guards(entry)
-        for line in entry["symbols"]:
-            _dynamic.info("create_symbol %s", line)
+        _tell_of_guards(entry, needed)
+        for symbol in entry["symbols"]:
+            _dynamic.info("create_symbol %s", symbol_in_torchs_words(symbol, needed))
 
 
-def graph(graph_module: GraphModule) -> None:
+def graph(graph_module: GraphModule, example_inputs: Sequence[Any]) -> None:
     """Before the backend compiles a graph."""
+    if _is_on(_regions):
+        _tell_of_regions(graph_module)
+    if is_traced():
+        _dump_files(graph_module)
+        _describe_inputs(getattr(graph_module, "_stator_sources", ()), example_inputs)
     is_on = (_is_on(_graph), _is_on(_graph_code), _is_on(_graph_sizes), bool(_trace.handlers))
     if not any(is_on):
         return
@@ -96,12 +114,47 @@ def graph(graph_module: GraphModule) -> None:
     )
 
 
+def _tell_of_regions(graph_module: GraphModule) -> None:
+    """Calls of functions that are marked with `torch.compiler.nested_compile_region`."""
+    for node in graph_module.graph.find_nodes(op="call_function", target=torch.ops.higher_order.invoke_subgraph):
+        region = graph_module.get_submodule(node.args[0].target)
+        _regions.debug("%s calls the region %s, a subgraph of %s nodes", node, node.args[1], len(region.graph.nodes))
+
+
+def _dump_files(graph_module: GraphModule) -> None:
+    """The generated code of FX graph modules that the program calls."""
+    for node in graph_module.graph.nodes:
+        for file in re.findall(r'File "([^"]*eval_with_key[^"]*)"', node.meta.get("stack_trace") or ""):
+            structured.dump_file(file)
+
+
+def _describe_inputs(sources: Sequence[str], example_inputs: Sequence[Any]) -> None:
+    describer = MetaTensorDescriber(copy_data=False)
+    for place, value in zip(sources, example_inputs, strict=False):
+        if not isinstance(value, torch.Tensor):
+            continue
+        described = describer.describe_tensor(value, trace=True)
+        source = {"describer_id": describer.id, "id": described.id, "source": place}
+        trace_structured("describe_source", metadata_fn=partial(dict, source))
+
+
 def _readable(graph_module: GraphModule) -> str:
     try:
         return graph_module.print_readable(print_output=False, include_stride=True, include_device=True)
     except KeyError:
         # FX has no short names of quantized dtypes.
         return graph_module.code
+
+
+def failed(code: CodeType, error: BaseException) -> None:
+    """The backend has failed, and the graph runs as it was captured: in the words that people look for."""
+    from torch._dynamo.exc import BackendCompilerFailed
+
+    cause = error.__cause__ if isinstance(error, BackendCompilerFailed) and error.__cause__ else error
+    text = "".join(traceback.format_exception(cause)).rstrip()
+    _dynamo.warning(
+        "WON'T CONVERT %s %s line %s \ndue to: \n%s", code.co_name, code.co_filename, code.co_firstlineno, text
+    )
 
 
 def limit_hit(function: str, text: str) -> None:
@@ -130,7 +183,7 @@ def _is_on(logger: logging.Logger) -> bool:
 
 
 def _tell_of_recompile(code: CodeType, reasons: list[str]) -> None:
-    reasons = [in_torchs_words(reason) for reason in reasons]
+    reasons = [in_torchs_words(reason) + _user_stack(code, reason) for reason in reasons]
     is_verbose = _is_on(_recompiles_verbose)
     if is_verbose:
         failures = "\n\n".join(
@@ -146,6 +199,13 @@ def _tell_of_recompile(code: CodeType, reasons: list[str]) -> None:
         metadata_fn=lambda: {"name": "recompile_reasons", "encoding": "json"},
         payload_fn=lambda: reasons[0] if len(reasons) == 1 else reasons,
     )
+
+
+def _user_stack(code: CodeType, reason: str) -> str:
+    """Where the program needs the guard that failed."""
+    needed = _needed.get(code, {})
+    guard = guard_of(reason, needed)
+    return "" if guard is None else "\nUser stack trace:\n" + "".join(traceback.format_list(needed[guard])).rstrip()
 
 
 def _tell_of_break(broken: dict[str, Any]) -> None:
@@ -167,12 +227,12 @@ def _tell_of_break(broken: dict[str, Any]) -> None:
     )
 
 
-def _tell_of_guards(entry: dict[str, Any]) -> None:
+def _tell_of_guards(entry: dict[str, Any], needed: dict[str, Stack]) -> None:
     def text() -> str:
         # The modes and settings of torch that it guards are those that Stator guards.
         state = torch._C._dynamo.guards.GlobalStateGuard().__getstate__()
         lines = f"| +- GLOBAL_STATE: ___check_global_state() against {state}\n"
-        lines += "".join(f"| +- {guard_in_torchs_words(guard)}\n" for guard in entry["guards"])
+        lines += "".join(f"| +- {guard_in_torchs_words(guard, needed.get(guard))}\n" for guard in entry["guards"])
         return f"\nTREE_GUARD_MANAGER:\n+- RootGuardManager\n{lines}"
 
     if _is_on(_guards):
@@ -186,7 +246,6 @@ def _place_of(code: CodeType) -> str:
 
 def _stack(code: CodeType) -> list[dict[str, Any]]:
     """The callers of the compiled function, and the function itself."""
-    from torch._logging import structured
     from torch.utils._traceback import CapturedTraceback
 
     frames = structured.from_traceback(CapturedTraceback.extract(skip=3).summary())

@@ -6,7 +6,11 @@ tensor 'x' size mismatch at index 0. expected 3, actual 4  # L['x']: size of dim
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+# The calls that lead to a line of the program, outermost first.
+Stack = list[traceback.FrameSummary]
 
 _SCALARS = {
     "bool": "Bool",
@@ -104,12 +108,44 @@ _GUARDS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
 ]
 
 
-def guard_in_torchs_words(guard: str) -> str:
-    """A guard with TorchDynamo's name of its kind, and as Stator writes it as a comment; else as Stator writes it."""
+def guard_in_torchs_words(guard: str, stack: Stack | None = None) -> str:
+    """A guard with TorchDynamo's name of its kind and the line that needs it, and Stator's words as a comment; else in
+    Stator's words."""
     for form, say in _GUARDS:
         if (found := form.fullmatch(guard)) is not None:
-            return f"{say(found)}  # {guard}"
-    return guard
+            return f"{say(found)}{_line(stack)}  # {guard}"
+    return guard + _line(stack)
+
+
+def _line(stack: Stack | None) -> str:
+    """`  # return x + y  # model.py:12 in forward`."""
+    return f"  # {stack[-1].line}  # {stack[-1].filename}:{stack[-1].lineno} in {stack[-1].name}" if stack else ""
+
+
+def symbol_in_torchs_words(symbol: str, needed: Mapping[str, Stack]) -> str:
+    """A symbol (src/capture/symbol_report.cpp) with its value, place and range as TorchDynamo writes them, and the line
+    that reads it first."""
+    name, _, rest = symbol.partition(" is ")
+    place, _, words = rest.partition(": ")
+    tensor = re.sub(r"\.(size|stride|storage_offset)\(\).*", "", place)
+    line = _line(next((stack for guard, stack in needed.items() if guard.startswith(f"{tensor} ")), None))
+    found = re.match(r"(-?[\d.]+) in this call(?:, at least (-?\d+))?(?:, at most (-?\d+))?;", words)
+    if found is None:
+        return symbol + line
+    return f"{name} = {found[1]} for {place} [{found[2] or '-int_oo'}, {found[3] or 'int_oo'}]{line}  # {words}"
+
+
+def guard_of(reason: str, guards: Iterable[str]) -> str | None:
+    """Which of the guards has failed for this reason."""
+    bare = re.sub(r" \(closure variable .*\)$", "", reason)
+    place = next((found[1] for form, _ in _FORMS if (found := form.fullmatch(bare)) is not None), None)
+    if place is None:
+        return None
+    # ("type of x is A, was B" fails "type of x is B", "x has 1 item, had 3" fails "x has 3 items")
+    was = bare.rpartition(", was " if ", was " in bare else ", had ")[2]
+    about = [guard for guard in guards if guard.startswith((f"{place} ", f"type of {place} "))]
+    exact = [guard for guard in about if f" {was} item" in guard or guard.endswith(f" is {was}")]
+    return next(iter(exact or about), None)
 
 
 def _in_terms_of_forward(reason: str, parameters: Sequence[str]) -> str:

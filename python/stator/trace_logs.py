@@ -1,4 +1,5 @@
-"""The logs of torch that follow a trace: `trace_source`, `trace_call`, `trace_bytecode` and `side_effects`.
+"""The logs of torch that follow a trace: `trace_source`, `trace_call`, `trace_bytecode` and `side_effects`; and which
+line of the program needs a guard.
 
 The engine notes the steps of a trace only if one of these is on (`torch_logs.began`), in C++, and they are formatted
 here, after the trace, in the forms of TorchDynamo. Only imported once torch._dynamo is.
@@ -19,6 +20,8 @@ from typing import Any
 
 import torch
 from torch._logging import trace_structured
+
+from stator.torch_words import Stack
 
 _source = torch._logging.getArtifactLogger("torch._dynamo.symbolic_convert", "trace_source")
 _bytecode = torch._logging.getArtifactLogger("torch._dynamo.symbolic_convert", "trace_bytecode")
@@ -71,8 +74,10 @@ class _Follower:
 
     frames: list[_Frame] = field(default_factory=list)
     instructions: dict[CodeType, dict[int, dis.Instruction]] = field(default_factory=dict)
-    # By the source and the class of the mutated object: where it was mutated.
-    effects: dict[tuple[str, str], list[list[traceback.FrameSummary]]] = field(default_factory=dict)
+    # By the source, the class and the number of the mutated object: where it was mutated.
+    effects: dict[tuple[str, str, int], list[Stack]] = field(default_factory=dict)
+    # By the text of a guard: where it is first needed.
+    guards: dict[str, Stack] = field(default_factory=dict)
     # The instruction that made the last node.
     last_called: tuple[CodeType, int] | None = None
 
@@ -103,10 +108,16 @@ class _Follower:
             _call.debug("TRACE FX call %s from %s\n%s", name, frame.place, frame.expression)
         self.last_called = called
 
-    def effect(self, source: str, kind: str) -> None:
-        # (Functions of torch that a method of the program calls are not where the program mutates something.)
-        stack = [frame.summary() for frame in self.frames if not frame.code.co_filename.startswith(_TORCH)]
-        self.effects.setdefault((source, kind), []).append(stack)
+    def effect(self, source: str, kind: str, made_object: int) -> None:
+        self.effects.setdefault((source, kind, made_object), []).append(self._stack())
+
+    def guard(self, text: str) -> None:
+        if text not in self.guards and self.frames:
+            self.guards[text] = self._stack()
+
+    def _stack(self) -> Stack:
+        # (Functions of torch that a method of the program calls are not where the program does something.)
+        return [frame.summary() for frame in self.frames if not frame.code.co_filename.startswith(_TORCH)]
 
     def _instructions_of(self, code: CodeType) -> dict[int, dis.Instruction]:
         if code not in self.instructions:
@@ -114,14 +125,18 @@ class _Follower:
         return self.instructions[code]
 
 
-def tell(events: Iterable[tuple[Any, ...]]) -> None:
-    """After a trace, with its steps (see src/trace/trace_log.h)."""
+def tell(events: Iterable[tuple[Any, ...]]) -> dict[str, Stack]:
+    """After a trace, with its steps (see src/trace/trace_log.h). Returns where each guard is first needed."""
     follower = _Follower()
     for kind, *details in events:
         getattr(follower, kind)(*details)
-    if torch._dynamo.config.side_effect_replay_policy == "silent" or not follower.effects:
-        return
-    texts = [_text_of_effects(source, kind, stacks) for (source, kind), stacks in follower.effects.items()]
+    if torch._dynamo.config.side_effect_replay_policy != "silent" and follower.effects:
+        _tell_of_effects(follower.effects)
+    return follower.guards
+
+
+def _tell_of_effects(effects: dict[tuple[str, str, int], list[Stack]]) -> None:
+    texts = [_text_of_effects(source, kind, stacks) for (source, kind, _), stacks in effects.items()]
     for text in texts:
         _effects.debug("%s", text)
     trace_structured(
@@ -131,9 +146,10 @@ def tell(events: Iterable[tuple[Any, ...]]) -> None:
     )
 
 
-def _text_of_effects(source: str, kind: str, stacks: Sequence[list[traceback.FrameSummary]]) -> str:
+def _text_of_effects(source: str, kind: str, stacks: Sequence[Stack]) -> str:
     callers = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(_STATOR)]
     texts = dict.fromkeys("".join(traceback.format_list([*callers, *stack])) for stack in stacks)
     lines = textwrap.indent("\n********\n\n".join(texts), "    ")
     name = kind.rpartition(".")[2]
-    return f"Mutating object of type {name} (source name: {source})\n\n{lines}"
+    place = f"source name: {source}" if source else "source: created in torch.compile region"
+    return f"Mutating object of type {name} ({place})\n\n{lines}"

@@ -8,6 +8,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "capture/notes.h"
+#include "capture/report.h"
 #include "capture/settings.h"
 #include "graph/captured.h"
 #include "graph/runner.h"
@@ -75,6 +76,14 @@ void note_failed_backend(const TakenError& error, const Callee& callee) {
             reason);
 }
 
+/// For torch's own log of it.
+void tell_observer_of_failure(const TakenError& error, PyCodeObject* code) {
+    if (capture_observer == nullptr) return;
+    Ref<> observer = Ref<>::share(capture_observer);
+    Ref<> told = Ref<>::steal(PyObject_CallMethod(observer.get(), "failed", "OO", code, error.exception().get()));
+    if (!told) end_exception_of(observer.get());
+}
+
 /// The same if the program can run without the backend: if that needs the data of tensors, or raises an error that only
 /// a backward pass would raise uncompiled, the graph runs as it was captured.
 Ref<> compile_if_possible(const CompileOptions& options, const GraphModule& graph, Borrowed<> examples,
@@ -98,10 +107,12 @@ Ref<> compile_if_possible(const CompileOptions& options, const GraphModule& grap
             std::move(error).restore();
             throw;
         }
-        if (is_suppressed)
+        if (is_suppressed) {
             note_failed_backend(error, callee_of(frame, at));
-        else if (needs_data)
+            tell_observer_of_failure(error, cpython::code_of(frame));
+        } else if (needs_data) {
             note_needed_data(error, callee_of(frame, at));
+        }
     }
     return checked(PyObject_GetAttr(module, interned("forward")));
 }

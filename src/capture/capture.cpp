@@ -148,6 +148,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     state.reads_numpy_errors = trace.reads_numpy_errors;
     report.mismatched_calls = trace.mismatched_calls;
     if (report.trace_log && trace.graph) report.trace_log->name_nodes(*trace.graph);
+    if (report.trace_log) report.trace_log->name_guards(trace.guards);
     judge_break(request, trace, report);
     if (trace.end == TraceEnd::Failed) {
         Shared<Entry> failed = make_entry(request, std::move(state), GuardProgram(trace.guards, {}));
@@ -173,6 +174,14 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     report.calls = module.calls;
     if (module.module && report.broken && capture_observer != nullptr)
         checked(PyObject_SetAttrString(module.module.get(), "_stator_break", as_dict(*report.broken).get()));
+    if (module.module && report.trace_log) {
+        Ref<> sources = checked(PyList_New(0));
+        for (const Source* source : trace.inputs) {
+            const std::string place = print(*source);
+            checked(PyList_Append(sources.get(), checked(PyUnicode_FromString(place.c_str())).get()));
+        }
+        checked(PyObject_SetAttrString(module.module.get(), "_stator_sources", sources.get()));
+    }
     if (module.module) clock.end("fx");
 
     paused.resume();
@@ -233,7 +242,9 @@ bool captures_autograd() {
 
 TraceRequest CaptureRequest::for_trace() const {
     TraceRequest request = TraceRequest::of(frame, at);
-    request.registers_attributes = options.registers_attributes || (!torch_room::current_modes().grad && is_freezing());
+    const bool is_for_freezing = (!torch_room::current_modes().grad && is_freezing()) ||
+                                 dynamo_switch("prepare_freezing", "TORCHDYNAMO_PREPARE_FREEZING");
+    request.registers_attributes = options.registers_attributes || is_for_freezing;
     request.wants_one_graph = options.fullgraph;
     request.dynamic = read_dynamic_policy(options.dynamic_shapes);
     if (!traits_of(options.backend.get()).runs_as_captured) request.run_by = Tracer::RunBy::Compiler;

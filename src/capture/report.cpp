@@ -74,7 +74,8 @@ Ref<> as_dict(const CaptureReport::NodePlace& place) {
     return dict;
 }
 
-/// Tuples: ("instruction", code, offset, depth), ("node", name), ("effect", source, class).
+/// Tuples: ("instruction", code, offset, depth), ("node", name), ("guard", text), ("effect", source, class, number of
+/// an object that the trace has made).
 Ref<> as_list(const TraceLog& log) {
     Ref<> list = checked(PyList_New(0));
     for (const TraceLog::Event& event : log.events()) {
@@ -87,9 +88,12 @@ Ref<> as_list(const TraceLog& log) {
             case TraceLog::Event::Kind::Node:
                 described = checked(Py_BuildValue("(sN)", "node", text(event.name).release()));
                 break;
+            case TraceLog::Event::Kind::Guard:
+                described = checked(Py_BuildValue("(sN)", "guard", text(event.name).release()));
+                break;
             case TraceLog::Event::Kind::Effect:
-                described =
-                    checked(Py_BuildValue("(sNN)", "effect", text(event.name).release(), text(event.type).release()));
+                described = checked(Py_BuildValue("(sNNi)", "effect", text(event.name).release(),
+                                                  text(event.type).release(), event.made_object));
                 break;
             case TraceLog::Event::Kind::Undone:
                 continue;

@@ -35,10 +35,18 @@ bool RecordedPart::run(TensorValues& values) {
         if (!is_time_to_record(known) || !record(*known, values)) return false;
         kept = &kept_.front();
     }
-    if (kept->recording->is_hindered(values)) return false;
+    if (kept->recording->is_hindered(values) || would_overwrite(*kept)) return false;
     ++replays_;
     kept->recording->replay(values);
     return true;
+}
+
+/// Whether a replay would overwrite results of the same step. A program that marks its steps keeps results until the
+/// next one begins; for one that does not, each call is a step.
+bool RecordedPart::would_overwrite(Kept& kept) const {
+    if (!pool_.overwrites_results()) return false;
+    const std::int64_t step = pool_.current_step();
+    return step != 0 && std::exchange(kept.last_step, step) == step;
 }
 
 RecordedPart::Kept* RecordedPart::find() {
@@ -83,7 +91,7 @@ bool RecordedPart::is_time_to_record(Sighting* known) {
     known->seen.addresses = seen_.addresses;
     if (has_written_moved) return false;
     if (made_ < kMostRecordings || replays_ >= kReplaysPerRecording * made_) return true;
-    reason_ = "its inputs change too often";
+    set_reason("its inputs change too often");
     return false;
 }
 
@@ -114,9 +122,10 @@ bool RecordedPart::record(const Sighting& sighting, const TensorValues& values) 
 }
 
 void RecordedPart::note_failure(NotRecorded failed) {
-    reason_ = std::move(failed.reason);
+    if (!failed.is_final) reason_ = std::move(failed.reason);
     if (failed.is_final) {
         is_given_up_ = true;
+        set_reason(std::move(failed.reason));
         kept_.clear();
         sightings_.clear();
         return;
@@ -129,13 +138,24 @@ void RecordedPart::note_failure(NotRecorded failed) {
     }
 }
 
+/// A report that is being collected is told of a new reason at once: the graph may be older than the report.
+void RecordedPart::set_reason(std::string reason) {
+    if (reason == reason_) return;
+    reason_ = std::move(reason);
+    Ref<> module = Ref<>::steal(PyImport_ImportModule("stator.cuda_graphs"));
+    Ref<> told = module ? Ref<>::steal(PyObject_CallMethod(module.get(), "note_unrecorded", "ns",
+                                                           static_cast<Py_ssize_t>(row_.calls), reason_.c_str()))
+                        : Ref<>();
+    if (!told) PyErr_WriteUnraisable(nullptr);
+}
+
 /// Drops recordings, the least recently used first. False if there is no room for another one.
 bool RecordedPart::make_room() {
     if (kept_.size() >= kMostRecordings) kept_.pop_back();
     const std::int64_t limit = pool_.limit();
     while (!kept_.empty() && pool_.bytes() > limit) kept_.pop_back();
     if (pool_.bytes() <= limit) return true;
-    reason_ = "the recordings of this graph take as much memory as they may";
+    set_reason("the recordings of this graph take as much memory as they may");
     return false;
 }
 

@@ -36,6 +36,7 @@ class RecordedPart {
     struct Kept {
         torch_room::SeenInputs seen;
         std::unique_ptr<Recording> recording;
+        std::int64_t last_step = 0;  // in which it was replayed, if the program marks its steps
     };
     /// Inputs of some layout in a call that was made one by one.
     struct Sighting {
@@ -43,6 +44,7 @@ class RecordedPart {
         std::vector<bool> has_moved;
     };
 
+    bool would_overwrite(Kept& kept) const;
     Kept* find();
     bool fits(const Kept& kept) const;
     Sighting* sighting();
@@ -50,6 +52,7 @@ class RecordedPart {
     bool make_room();
     bool record(const Sighting& sighting, const torch_room::TensorValues& values);
     void note_failure(torch_room::NotRecorded failed);
+    void set_reason(std::string reason);
 
     const torch_room::PreparedCalls& calls_;
     torch_room::Row row_;

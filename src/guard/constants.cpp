@@ -137,6 +137,11 @@ bool is_constant_key(Borrowed<> object) {
 }
 
 bool is_known_by_identity(Borrowed<> object) {
+    // Functions of a module are equal if they are the same C function of the same module: there is one object for each.
+    if (PyCFunction_CheckExact(object.get())) {
+        PyObject* const self = PyCFunction_GET_SELF(object.get());
+        return self == nullptr || PyModule_Check(self) || PyType_Check(self);
+    }
     richcmpfunc compare = Py_TYPE(object.get())->tp_richcompare;
     return compare == nullptr || compare == PyBaseObject_Type.tp_richcompare;
 }

@@ -585,6 +585,9 @@ std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* s
         PyObject* object = step.from < 0 ? nullptr : registers[step.from];
         if (step.op == StepOp::Tensor) {
             torch_room::TensorCheck& check = tensors[step.number];
+            // An argument that is a tensor and a number in turn: it is no constant either.
+            if (PyLong_CheckExact(object)) places.push_back(print_place(step.from));
+            if (!torch_room::is_tensor(object)) break;
             std::vector<std::size_t> changed = torch_room::changed_layout(object, check);
             if (changed.empty()) break;
             for (std::size_t number : changed)

@@ -4,8 +4,6 @@
 #include <structmember.h>
 
 #include <algorithm>
-#include <chrono>
-#include <unordered_set>
 
 #include "base/boundary.h"
 #include "base/names.h"
@@ -15,7 +13,8 @@
 #include "capture/notes.h"
 #include "cpython/hook.h"
 #include "cpython/objects.h"
-#include "run/counts.h"
+#include "module/compiled_object.h"
+#include "module/watched_calls.h"
 #include "run/frame_run.h"
 #include "run/orphans.h"
 #include "run/skipped_code.h"
@@ -25,24 +24,12 @@
 
 namespace stator {
 
-namespace {
-
-/// A compiled function or method.
-struct CompiledObject {
-    PyObject_HEAD vectorcallfunc vectorcall;
-    PyObject* callable;          // a function, or a bound method of one
-    PyFunctionObject* function;  // the function in it
-    PyObject* attributes;        // __dict__
-    PyObject* options;           // with those of `stator.compile`, by which copies are compiled
-    PyObject* weak_references;
-    EntryCache* cache;
-};
-
-/// All live ones, for `reset`.
 std::unordered_set<CompiledObject*>& all_compiled() {
     static auto* all = new std::unordered_set<CompiledObject*>();
     return *all;
 }
+
+namespace {
 
 PyObject* handle_frame(PyThreadState* thread, cpython::Frame* frame, void* context) {
     return run_frame(*static_cast<EntryCache*>(context), thread, frame, /*is_main=*/true);
@@ -60,7 +47,9 @@ bool is_inside_torch_compile() {
     return callback && PyCallable_Check(callback.get()) != 0;
 }
 
-PyObject* call(PyObject* self, PyObject* const* arguments, std::size_t count_and_flags, PyObject* names) {
+}  // namespace
+
+PyObject* call_compiled(PyObject* self, PyObject* const* arguments, std::size_t count_and_flags, PyObject* names) {
     // Not every caller owns a reference, and the called code may drop the last other one.
     Ref<> held = Ref<>::share(self);
     auto* compiled = reinterpret_cast<CompiledObject*>(self);
@@ -72,67 +61,7 @@ PyObject* call(PyObject* self, PyObject* const* arguments, std::size_t count_and
                                    names);
 }
 
-// Watched calls: while a thread watches its calls or runs everything uncompiled, all callables have another vectorcall
-// function. So a call costs nothing more while no thread does.
-
-/// What this thread asked for. `before(compiled)` decides whether a call runs uncompiled, `after(...)` is told about
-/// it.
-struct Watching {
-    PyObject* listener = nullptr;  // owned
-    bool runs_uncompiled = false;
-
-    bool is_on() const { return listener != nullptr || runs_uncompiled; }
-};
-
-thread_local Watching watching;
-std::size_t watching_threads = 0;  // protected by the GIL
-
-double seconds_now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-/// `listener.after(compiled, was uncompiled, began, seconds, captures, real steps, frames left to CPython)`.
-void tell_listener(const Ref<>& listener, PyObject* self, bool is_uncompiled, double began, const RunCounts& before) {
-    const double seconds = seconds_now() - began;
-    ErrorAside aside;
-    const RunCounts& now = run_counts;
-    Ref<> told = Ref<>::steal(PyObject_CallMethod(
-        listener.get(), "after", "OOddKKK", self, is_uncompiled ? Py_True : Py_False, began, seconds,
-        now.captures - before.captures, now.real_steps - before.real_steps, now.left - before.left));
-    if (!told) end_exception_of(listener.get());
-}
-
-PyObject* call_watched(PyObject* self, PyObject* const* arguments, std::size_t count_and_flags, PyObject* names) {
-    Ref<> held = Ref<>::share(self);
-    PyObject* callable = reinterpret_cast<CompiledObject*>(self)->callable;
-    if (watching.runs_uncompiled) return PyObject_Vectorcall(callable, arguments, count_and_flags, names);
-    if (watching.listener == nullptr) return call(self, arguments, count_and_flags, names);
-    Ref<> listener = Ref<>::share(watching.listener);
-    Ref<> answer = Ref<>::steal(PyObject_CallMethod(listener.get(), "before", "O", self));
-    if (!answer) end_exception_of(listener.get());
-    const bool is_uncompiled = answer.get() == Py_True;
-    const RunCounts before = run_counts;
-    const double began = seconds_now();
-    PyObject* result = is_uncompiled ? PyObject_Vectorcall(callable, arguments, count_and_flags, names)
-                                     : call(self, arguments, count_and_flags, names);
-    tell_listener(listener, self, is_uncompiled, began, before);
-    return result;
-}
-
-vectorcallfunc current_call() {
-    return watching_threads == 0 ? call : call_watched;
-}
-
-/// Changes what this thread asked for.
-template <class Change>
-void change_watching(Change change) {
-    const bool was_on = watching.is_on();
-    change();
-    const bool is_on = watching.is_on();
-    if (was_on == is_on) return;
-    watching_threads += is_on ? 1 : -1;
-    for (CompiledObject* compiled : all_compiled()) compiled->vectorcall = current_call();
-}
+namespace {
 
 /// As `functools.update_wrapper` does.
 void take_over_attributes(PyObject* attributes, PyObject* callable) {
@@ -476,17 +405,29 @@ PyObject* callables(PyObject*, PyObject*) {
 }
 
 /// For tools that read torch._dynamo's caches (stator/cache_views.py).
-PyObject* entries_of(PyObject*, PyObject* code) {
-    if (!PyCode_Check(code)) return PyErr_Format(PyExc_TypeError, "a code object is expected");
+PyObject* entries_of(PyObject*, PyObject* arguments) {
+    PyObject* code = nullptr;
+    int at = 0;
+    if (!PyArg_ParseTuple(arguments, "O!|i", &PyCode_Type, &code, &at)) return nullptr;
     return at_boundary([&] {
         Ref<> list = checked(PyList_New(0));
-        for (const OwnedEntry& one : EntryCache::entries_of(reinterpret_cast<PyCodeObject*>(code), {0})) {
+        for (const OwnedEntry& one : EntryCache::entries_of(reinterpret_cast<PyCodeObject*>(code), {at})) {
             auto or_none = [](const Ref<>& object) { return object ? object.get() : Py_None; };
             Ref<> described =
                 checked(Py_BuildValue("(lOON)", one.region, or_none(one.entry->compile_id), or_none(one.backend),
                                       list_of_texts(one.entry->guards.print()).release()));
             checked(PyList_Append(list.get(), described.get()));
         }
+        return list;
+    });
+}
+
+PyObject* resumed_at(PyObject*, PyObject* code) {
+    if (!PyCode_Check(code)) return PyErr_Format(PyExc_TypeError, "a code object is expected");
+    return at_boundary([&] {
+        Ref<> list = checked(PyList_New(0));
+        for (bytecode::Index at : EntryCache::resumed_at(reinterpret_cast<PyCodeObject*>(code)))
+            checked(PyList_Append(list.get(), checked(PyLong_FromLong(at.value)).get()));
         return list;
     });
 }
@@ -507,18 +448,6 @@ PyObject* observe(PyObject*, PyObject* observer) {
     PyObject* before = capture_observer;
     capture_observer = observer == Py_None ? nullptr : Py_NewRef(observer);
     return before == nullptr ? Py_NewRef(Py_None) : before;
-}
-
-PyObject* watch_calls(PyObject*, PyObject* listener) {
-    PyObject* before = watching.listener;
-    change_watching([&] { watching.listener = listener == Py_None ? nullptr : Py_NewRef(listener); });
-    return before == nullptr ? Py_NewRef(Py_None) : before;
-}
-
-PyObject* run_uncompiled(PyObject*, PyObject* is_on) {
-    const bool before = watching.runs_uncompiled;
-    change_watching([&] { watching.runs_uncompiled = PyObject_IsTrue(is_on) == 1; });
-    return PyBool_FromLong(before ? 1 : 0);
 }
 
 /// The library and the function of another tool's frame-evaluation hook; None if there is none.
@@ -562,7 +491,10 @@ PyMethodDef kFunctions[] = {
      "Sets the type slots that make instances of the class compiled modules."},
     {"reset", reset, METH_NOARGS, "Drops every entry."},
     {"callables", callables, METH_NOARGS, "(callable, was called, captures, graphs) of every compiled callable."},
-    {"entries_of", entries_of, METH_O, "(region, compile id, backend, guards) of each entry for the start of a code."},
+    {"entries_of", entries_of, METH_VARARGS,
+     "(region, compile id, backend, guards) of each entry of a code that starts at an instruction, by default the "
+     "first."},
+    {"resumed_at", resumed_at, METH_O, "The instructions of a code after graph breaks at which entries start."},
     {"skip_code", skip_code, METH_O, "Frames of this code object run uncompiled from now on."},
     {"collect", collect, METH_O, "Sets the listener for captures of this thread; returns the previous one."},
     {"watch_calls", watch_calls, METH_O, "Sets the listener for calls in this thread; returns the previous one."},

@@ -122,6 +122,18 @@ std::vector<OwnedEntry> EntryCache::entries_of(PyCodeObject* code, bytecode::Ind
     return found;
 }
 
+std::vector<bytecode::Index> EntryCache::resumed_at(PyCodeObject* code) {
+    std::vector<bytecode::Index> found;
+    for (const EntryCache* cache : all_caches())
+        for (const auto& [place, point] : cache->inner_) {
+            const auto& [its_code, at] = place;
+            const bool is_resumed = its_code == code && at.value != 0 && !point->is_empty();
+            if (is_resumed && std::ranges::find(found, at) == found.end()) found.push_back(at);
+        }
+    std::ranges::sort(found, {}, &bytecode::Index::value);
+    return found;
+}
+
 void EntryCache::take_over(EntryCache& other) {
     // The last used one is the first.
     std::vector<Shared<Entry>> entries = other.start_->entries();

@@ -51,6 +51,8 @@ class EntryCache {
     /// The captured entries of all callables, freed ones that are kept included, that start at an instruction of the
     /// code: those of a callable together, its last used one first. An entry that several callables use is listed once.
     static std::vector<OwnedEntry> entries_of(PyCodeObject* code, bytecode::Index at);
+    /// The instructions after graph breaks at which entries of a code object start.
+    static std::vector<bytecode::Index> resumed_at(PyCodeObject* code);
     /// Whether entries of the other could have been captured here. May run any code.
     bool compiles_like(const EntryCache& other) const;
     const CacheUse& use() const { return use_; }

@@ -1,13 +1,13 @@
 #include "shape/symbolic_fallback.h"
 
-#include <algorithm>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "base/python_error.h"
 #include "number/expressions.h"
 #include "shape/fake_call.h"
 #include "shape/python_symbols.h"
-#include "torch/wrappers.h"
 
 namespace stator::shape {
 
@@ -35,6 +35,7 @@ TensorMeta with_layout_of(const PythonSymbols& symbols, PyObject* fake, TensorMe
 Result generalized(Store& store, const PythonSymbols& symbols, Result result, PyObject* object) {
     if (result.kind == Result::Kind::None) return result;
     if (result.kind == Result::Kind::Tensor) {
+        // (The prototype of a wrapper has the sizes of this call.)
         if (!torch_room::is_fake(object)) throw NoSuchForm{};
         result.tensor = store.intern(with_layout_of(symbols, object, *result.tensor));
         return result;
@@ -82,6 +83,7 @@ Answer generalized(Store& store, const PythonSymbols& symbols, const Question& q
     answer.result = generalized(store, symbols, std::move(answer.result), returned.get());
     for (MetadataChange& change : answer.changed_metadata) {
         PyObject* changed = call.fakes()[static_cast<std::size_t>(change.argument)].get();
+        if (!torch_room::is_fake(changed)) throw NoSuchForm{};
         change.meta = store.intern(with_layout_of(symbols, changed, *change.meta));
     }
     symbols.learn_conditions();
@@ -90,21 +92,9 @@ Answer generalized(Store& store, const PythonSymbols& symbols, const Question& q
 
 }  // namespace
 
-namespace {
-
-/// A prototype has the sizes of this call.
-bool has_wrapper(const Question& question) {
-    const TensorArguments tensors(question);
-    return std::ranges::any_of(tensors.nodes(), [](const graph::Node* node) {
-        return torch_room::prototype_of(*node->result.tensor) != nullptr;
-    });
-}
-
-}  // namespace
-
 bool generalize(Store& store, const Question& question, Answer& answer) {
     Expressions* numbers = table_of(question);
-    if (numbers == nullptr || answer.status != Status::Ok || has_wrapper(question)) return false;
+    if (numbers == nullptr || answer.status != Status::Ok) return false;
     try {
         const PythonSymbols symbols(*numbers);
         answer = generalized(store, symbols, question, answer);

@@ -60,14 +60,15 @@ void CallObserver::Observed::start(const at::RecordFunction& function) {
         ++unrecorded;
         return;
     }
-    auto schema = function.operator_schema();
+    // The name alone: `operator_schema` would copy all arguments' names, types and defaults.
+    auto name = function.operator_name();
     std::optional<c10::OperatorHandle> operation;
-    if (schema) operation = c10::Dispatcher::singleton().findSchema(schema->operator_name());
+    if (name) operation = c10::Dispatcher::singleton().findSchema(*name);
     // A function that changes modes around a call does so for each call.
     const bool has_same_keys = same_keys(keys, c10::impl::tls_local_dispatch_key_set());
     const bool is_below_autograd = !has_same_keys && !is_inner && leaves_autograd(keys, function);
     const bool in_other_modes = with_grad != c10::GradMode::is_enabled() || (!has_same_keys && !is_below_autograd);
-    if (!operation || in_other_modes || schema->arguments().size() != function.inputs().size()) {
+    if (!operation || in_other_modes || operation->schema().arguments().size() != function.inputs().size()) {
         (is_inner ? calls[open].is_understood : is_understood) = false;
         ++unrecorded;
         return;

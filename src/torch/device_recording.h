@@ -59,6 +59,8 @@ class RecordingPool {
     std::int64_t bytes() const { return bytes_; }
     std::int64_t limit() const;
     bool overwrites_results() const { return overwrites_results_; }
+    /// The step that the program has begun with `torch.compiler.cudagraph_mark_step_begin`; 0 if it marks none.
+    std::int64_t current_step() const;
 
   private:
     friend class DeviceRecording;

@@ -58,11 +58,22 @@ bool RecordingPool::is_recorded_by_program() const {
     return checked(PyObject_IsTrue(checked(PyObject_CallNoArgs(is_capturing_.get())).get())) != 0;
 }
 
+namespace {
+
+std::int64_t as_number(const Ref<>& answer) {
+    const long long number = PyLong_AsLongLong(answer.get());
+    if (number == -1 && PyErr_Occurred() != nullptr) throw PythonError();
+    return number;
+}
+
+}  // namespace
+
 std::int64_t RecordingPool::limit() const {
-    Ref<> limit = checked(PyObject_CallMethod(recorder_.get(), "limit", "i", device_ & 0xff));
-    const long long bytes = PyLong_AsLongLong(limit.get());
-    if (bytes == -1 && PyErr_Occurred() != nullptr) throw PythonError();
-    return bytes;
+    return as_number(checked(PyObject_CallMethod(recorder_.get(), "limit", "i", device_ & 0xff)));
+}
+
+std::int64_t RecordingPool::current_step() const {
+    return as_number(checked(PyObject_CallMethod(recorder_.get(), "current_step", nullptr)));
 }
 
 void RecordingPool::Streams::enter(c10::Device device) {

@@ -69,6 +69,20 @@ void EffectWriter::log(Effect effect) {
     tracer_.on_undo([this] { effects_.pop_back(); });
 }
 
+void EffectWriter::note_change_of_made(const Value* value) {
+    if (trace_log_ == nullptr) return;
+    const auto known = std::ranges::find(changes_of_made_, value, &std::pair<std::size_t, const Value*>::second);
+    const int number = static_cast<int>(known - changes_of_made_.begin()) + 1;
+    const std::size_t position = trace_log_->note_effect("", type_name(value->type()), number);
+    changes_of_made_.emplace_back(position, value);
+    tracer_.on_undo([log = trace_log_, position] { log->undo(position); });
+}
+
+void EffectWriter::forget_dropped(const PlanBuilder& plan) const {
+    for (const auto& [position, value] : changes_of_made_)
+        if (plan.known(value) < 0) trace_log_->undo(position);
+}
+
 void EffectWriter::expect_made_in_trace(const Value* value) {
     if (value->source == nullptr) return;
     tracer_.break_graph(

@@ -182,8 +182,7 @@ Value* GraphRecorder::emit(graph::NodeKind kind, Borrowed<> target, const Argume
     }
     describe_node(operation);
     Value* result = result_of(operation);
-    if (operation.is_transformed) transforms_.note_result(result);
-    return result;
+    return operation.is_transformed ? transforms_.note_result(result) : result;
 }
 
 std::vector<graph::Argument> GraphRecorder::take_arguments(Operation& operation,

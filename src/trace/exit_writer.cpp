@@ -147,6 +147,7 @@ TraceExit ExitWriter::finish(PlanBuilder plan, bool is_return) {
     recorder_.numbers().replace_specialized();
     graph.finish();
     recorder_.writes().mark_readers_as_saved(graph);
+    effects_.forget_dropped(plan);
     TraceExit exit;
     exit.fetched = plan.fetched();
     exit.plan = std::move(plan).finish();

@@ -49,6 +49,7 @@ void FunctionTransforms::leave() {
 
 void FunctionTransforms::forget_plain() {
     std::erase_if(fakes_, [](const auto& entry) { return torch_room::is_fake(entry.second.get()); });
+    plain_.clear();
     returned_ = {};
 }
 
@@ -71,7 +72,10 @@ Ref<> FunctionTransforms::fake_of(const graph::Node& node, std::span<TensorValue
     for (Dim& stride : meta.strides) stride = stride.value();
     meta.storage_offset = meta.storage_offset.value();
     Ref<> fake = torch_room::make_fake(torch_room::fake_mode_of_thread(), meta);
-    if (is_called()) fakes_.emplace(&node, Ref<>::share(fake.get()));
+    if (is_called()) {
+        fakes_.emplace(&node, Ref<>::share(fake.get()));
+        plain_.emplace(fake.get(), *value);
+    }
     return fake;
 }
 
@@ -100,9 +104,18 @@ Ref<> FunctionTransforms::call(const graph::Node& node, std::span<TensorValue* c
     }
 }
 
-void FunctionTransforms::note_result(Value* value) {
+Value* FunctionTransforms::note_result(Value* value) {
+    const auto known = plain_.find(returned_.get());
+    auto* tensor = cast<TensorValue>(value);
+    if (tensor != nullptr && known != plain_.end() && known->second != tensor) {
+        if (known->second->meta->requires_grad != tensor->meta->requires_grad)
+            tracer_.break_graph(BreakKind::UnsupportedTensor,
+                                "a function transform of torch.func writes to a tensor and gives it a gradient");
+        value = known->second;
+    }
     note_fake(value, returned_.get());
     returned_ = {};
+    return value;
 }
 
 void FunctionTransforms::note_fake(Value* value, PyObject* object) {

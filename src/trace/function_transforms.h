@@ -34,8 +34,9 @@ class FunctionTransforms {
     bool concern(std::span<TensorValue* const> tensors) const;
     /// Throws PythonError if PyTorch rejects the operation.
     const shape::Answer& infer(Arena& arena, const graph::Node& node, std::span<TensorValue* const> tensors);
-    /// `value` is the result of the operation that was inferred last.
-    void note_result(Value* value);
+    /// `value` is the result of the operation that was inferred last. Returns the tensor that the program gets: leaving
+    /// a level gives the tensor itself that was wrapped, if nothing but in-place operations came in between.
+    Value* note_result(Value* value);
     /// Runs a function that changes or asks for the state of functorch. Throws PythonError.
     Ref<> call(const graph::Node& node, std::span<TensorValue* const> tensors);
 
@@ -51,7 +52,8 @@ class FunctionTransforms {
     PyCodeObject* called_ = nullptr;
     std::vector<PyCodeObject*> calls_;
     std::unordered_map<const graph::Node*, Ref<>> fakes_;
-    Ref<> returned_;  // by the operation that was inferred last
+    std::unordered_map<PyObject*, TensorValue*> plain_;  // the tensors from before a transform, by their fakes
+    Ref<> returned_;                                     // by the operation that was inferred last
 };
 
 bool is_wrapped(const TensorValue* tensor);

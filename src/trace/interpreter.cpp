@@ -116,10 +116,24 @@ void Interpreter::enter_frame(const TraceRequest& request) {
     stack_.frames.push_back(frame);
 }
 
+namespace {
+
+/// Whether the function is the `__call__(self, *args, **kwargs)` of a module: that of all modules, or of those that FX
+/// makes.
+bool is_call_of_module(PyObject* function) {
+    if (function == torch_room::known().module_call) return true;
+    if (!PyFunction_Check(function)) return false;
+    PyObject* home = reinterpret_cast<PyFunctionObject*>(function)->func_module;
+    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+    return home != nullptr && PyUnicode_Check(home) && utf8(home) == "torch.fx.graph_module" &&
+           utf8(code->co_name) == "call_wrapped";
+}
+
+}  // namespace
+
 void Interpreter::label_arguments(PyObject* const* slots) {
-    const auto& known = torch_room::known();
     auto& function = *provenance_.roots().front();
-    if (function.object != known.module_call || slots[0] == nullptr) return;
+    if (!is_call_of_module(function.object) || slots[0] == nullptr) return;
     // A module is entered at its __call__, whose arguments are `*args, **kwargs`. The user knows those of `forward`.
     PyObject* forward = cpython::lookup_in_mro(Py_TYPE(slots[0]), interned("forward"), nullptr);
     if (forward == nullptr || !PyFunction_Check(forward)) return;
@@ -183,7 +197,7 @@ void Interpreter::run() {
     try {
         try {
             interpret();
-            if (trace_log_ != nullptr) trace_log_->note_nodes(recorder_.graph());
+            if (trace_log_ != nullptr) note_made();
             exit_ = exit_writer().write_return(result_, held_at_return_);
             end_ = TraceEnd::Returned;
             return;
@@ -206,8 +220,9 @@ void Interpreter::run() {
         return fail(reason);
     } catch (const PythonError&) {
         TakenError error = TakenError::take();
-        // Ctrl-C is for the program.
-        if (PyErr_GivenExceptionMatches(error.exception(), PyExc_KeyboardInterrupt)) {
+        // Ctrl-C is for the program, and so is the misuse of a mark.
+        if (PyErr_GivenExceptionMatches(error.exception(), PyExc_KeyboardInterrupt) ||
+            is_misused_mark(error.exception())) {
             std::move(error).restore();
             throw;
         }
@@ -239,7 +254,8 @@ void Interpreter::interpret() {
         }
         while (exception != nullptr) {
             if (!may_be_caught(exception))
-                break_graph(BreakKind::Raise, exception->print() + " is raised and leaves the function");
+                break_graph(BreakKind::Raise,
+                            "Observed exception: " + exception->print() + " is raised and leaves the function");
             try {
                 Value* current = std::exchange(exception, nullptr);
                 unwind(current);
@@ -288,8 +304,13 @@ void Interpreter::note_return(BytecodeFrame& frame, const bytecode::Instruction&
             held_at_return_.push_back(generator);
 }
 
-void Interpreter::note_step(const BytecodeFrame& frame, const bytecode::Instruction& instruction) {
+void Interpreter::note_made() {
     trace_log_->note_nodes(recorder_.graph());
+    trace_log_->note_guards(guards_);
+}
+
+void Interpreter::note_step(const BytecodeFrame& frame, const bytecode::Instruction& instruction) {
+    note_made();
     const auto depth = std::ranges::count_if(stack_.frames, [](const Activation* one) { return !one->is_task; });
     trace_log_->note_instruction(frame.function->code, instruction.offset, static_cast<std::size_t>(depth) - 1);
 }

@@ -97,8 +97,11 @@ class Interpreter final : public Tracer {
     /// Executes an instruction of a deferred graph, and notes what it reads.
     void execute_deferred(BytecodeFrame& frame, const bytecode::Instruction& instruction);
     void complete_instruction(BytecodeFrame& frame, int pops, Completion complete, Value* result);
-    /// Notes the instruction, and the nodes that the last one made.
+    /// Checks what dies with the frame that returns, and notes the generators that the outermost one holds.
     void note_return(BytecodeFrame& frame, const bytecode::Instruction& instruction);
+    /// Notes the nodes and guards that the last instruction made.
+    void note_made();
+    /// Notes what the last instruction made, and the next instruction.
     void note_step(const BytecodeFrame& frame, const bytecode::Instruction& instruction);
     /// Undoes the changes of the current instruction, and pops the frames above its own.
     void roll_back();

@@ -178,6 +178,25 @@ def test_results_that_may_be_overwritten() -> None:
     assert len({each.data_ptr() for each in results[3:]}) == 1
 
 
+def test_results_live_as_long_as_the_step_that_the_program_has_marked() -> None:
+    inputs = [x() for _ in range(3)]
+    function = compiled(long, overwrite_results=True)
+    for a in inputs:
+        function(a)
+    steps = []
+    try:
+        for _ in range(4):
+            torch.compiler.cudagraph_mark_step_begin()
+            steps.append([function(a) for a in inputs])
+            assert all(torch.equal(found, long(a)) for found, a in zip(steps[-1], inputs, strict=True))
+    finally:
+        from torch._inductor.cudagraph_trees import MarkStepBox
+
+        MarkStepBox.mark_step_counter = 0
+    assert len({step[0].data_ptr() for step in steps[1:]}) == 1
+    assert len({each.data_ptr() for each in steps[-1]}) == 3
+
+
 def test_a_cache_that_is_written_to() -> None:
     def program(a: Tensor, cache: Tensor, position: Tensor) -> Tensor:
         cache.index_copy_(0, position, long(a)[None])

@@ -56,6 +56,29 @@ def test_an_entry_that_two_callables_use_is_listed_once():
     assert len(entries(f)) == 1
 
 
+def test_entries_after_a_graph_break():
+    from torch._dynamo.resume_execution import ContinueExecutionCache
+
+    held = {"y": torch.ones(2)}
+
+    def f(x):
+        x = x + 1
+        torch._dynamo.graph_break()
+        return x + held["y"].sum()
+
+    compiled = torch.compile(f, backend="eager", dynamic=False)
+    with pytest.raises(KeyError):
+        ContinueExecutionCache.cache[f.__code__]
+    compiled(torch.ones(1))
+    held["y"] = torch.ones(3)
+    compiled(torch.ones(1))
+    (rest,) = ContinueExecutionCache.cache[f.__code__].values()
+    assert (len(entries(f)), len(entries(rest))) == (1, 2)
+    torch._dynamo.reset()
+    with pytest.raises(KeyError):
+        ContinueExecutionCache.cache[f.__code__]
+
+
 def test_regions():
     f = make()
     regions = [torch.compile(f, backend="eager", isolate_recompiles=True) for _ in range(3)]

@@ -101,6 +101,30 @@ def calls_not_strict(x):
     return not_strict(x) * 2
 
 
+@torch._dynamo.forbid_in_graph
+def forbidden(x):
+    return x + 1
+
+
+@program("forbid_in_graph", 0, raises=AssertionError)
+def calls_forbidden(x):
+    return forbidden(x) * 2
+
+
+@program("forbid_in_graph", 0, raises=AssertionError)
+def catches_nothing_of_it(x):
+    try:
+        return forbidden(x) * 2
+    except AssertionError:
+        return x
+
+
+@program("forbid_in_graph", 0, raises=AssertionError)
+def sets_the_stance(x):
+    with torch.compiler.set_stance("force_eager"):
+        return x + 1
+
+
 @torch.compiler.assume_constant_result
 def constant():
     return 5
@@ -167,6 +191,12 @@ def breaks_beside_that(x):
     torch._dynamo.graph_break()
     with torch._dynamo.error_on_graph_break(True):
         return x * 2
+
+
+@program("error_on_graph_break", 0, raises=TypeError)
+def forbids_breaks_with_a_number(x):
+    with torch._dynamo.error_on_graph_break(1):
+        return x + 1
 
 
 @torch._dynamo.error_on_graph_break(True)
@@ -306,7 +336,7 @@ CHECKS: dict[tuple[str, ...], Callable[[], None]] = {
     ("is_dynamo_disable_recursive", "cudagraph_mark_step_begin"): check_queries,
 }
 # Known to have no effect on what Stator compiles: docs/limits.md.
-WITHOUT_EFFECT = {"forbid_in_graph", "override_optimization_hint"}
+WITHOUT_EFFECT = {"override_optimization_hint"}
 
 
 @pytest.fixture(autouse=True)
@@ -340,3 +370,46 @@ def test_every_public_name_is_here():
     known = covered | ELSEWHERE | GUARD_FILTERS | WITHOUT_EFFECT
     public = {*torch.compiler.__all__, *torch._dynamo.__all__}
     assert public <= known, sorted(public - known)
+
+
+@pytest.mark.skipif(not hasattr(torch._library, "opaque_object"), reason="of later versions of PyTorch")
+def test_opaque_objects_for_nonstrict_trace():
+    """Those that stand for their contents are guarded by these, those that stand for themselves by identity."""
+    from torch._library.opaque_object import register_opaque_type
+
+    class Scale(torch._opaque_base.OpaqueBase):
+        def __init__(self, n):
+            self.n = n
+
+        def __eq__(self, other):
+            return isinstance(other, Scale) and self.n == other.n
+
+        def __hash__(self):
+            return hash(self.n)
+
+        def __fx_repr__(self):
+            return f"Scale({self.n})", {"Scale": Scale}
+
+    class Handle(torch._opaque_base.OpaqueBase):
+        def __init__(self, n):
+            self.n = n
+
+    register_opaque_type(Scale, typ="value")
+    register_opaque_type(Handle, typ="reference")
+
+    @torch._dynamo.nonstrict_trace
+    def scaled(x, by):
+        torch._dynamo.graph_break()
+        return x * by.n
+
+    counter = CompileCounter()
+    compiled = torch.compile(lambda x, by: scaled(x, by) + 1, backend=counter, fullgraph=True, dynamic=False)
+    for by, graphs in ((Scale(2), 1), (Scale(2), 1), (Scale(3), 2)):
+        assert compiled(torch.ones(2), by).tolist() == [by.n + 1.0] * 2
+        assert counter.frame_count == graphs
+    first, second = Handle(4), Handle(4)
+    for by, graphs in ((first, 3), (first, 3), (second, 4)):
+        assert compiled(torch.ones(2), by).tolist() == [5.0] * 2
+        assert counter.frame_count == graphs
+    with pytest.raises(Unsupported, match="An opaque object was created in the middle of the program"):
+        torch.compile(lambda x: scaled(x, Handle(1)), backend="eager", fullgraph=True)(torch.ones(2))

@@ -128,7 +128,8 @@ def test_guards_and_recompiles_in_torchs_words():
     guards = logged("guards", calls)[0]
     for text in (
         "GLOBAL_STATE: ___check_global_state() against {",
-        "EQUALS_MATCH: L['items'][0] == 3.0  # L['items'][0] is 3.0",
+        "EQUALS_MATCH: L['items'][0] == 3.0  # compiled = torch.compile(",
+        " in <lambda>  # L['items'][0] is 3.0\n",
         "LENGTH_CHECK: len(L['items']) == 2",
         "TENSOR_MATCH: check_tensor(L['x'], Tensor)",
     ):
@@ -136,3 +137,84 @@ def test_guards_and_recompiles_in_torchs_words():
     torch._dynamo.reset()
     (recompiled,) = logged("recompiles", calls)
     assert 'f.__closure__[0].cell_contents == 2 (HINT: guard on "n")  # ' in recompiled
+    # Where the program needs that guard.
+    stack = recompiled.partition("User stack trace:")[2]
+    assert stack.strip().endswith("return lambda x: x * n") and " in <lambda>\n" in stack
+
+
+def test_the_line_that_a_shape_guard_is_for():
+    def halves(x):
+        if x.size(0) % 2 == 0:
+            return x * 2
+        return x + 1
+
+    guards = logged("guards", lambda: torch.compile(halves, backend="eager", dynamic=True)(torch.ones(6)))[0]
+    (line,) = (line for line in guards.splitlines() if "__SHAPE_GUARD__" in line)
+    assert f"L['x'].size()[0] % 2 == 0  # if x.size(0) % 2 == 0:  # {__file__}:" in line
+
+
+def test_the_line_that_makes_a_symbol():
+    def scaled(x):
+        return x * 2
+
+    records = []
+    handler = logging.Handler()
+    handler.emit = records.append
+    logger = logging.getLogger("torch.fx.experimental.symbolic_shapes")
+    torch._logging.set_logs(dynamic=logging.INFO)
+    logger.addHandler(handler)
+    try:
+        torch.compile(scaled, backend="eager", dynamic=True)(torch.ones(5))
+    finally:
+        logger.removeHandler(handler)
+    # (PyTorch logs symbols of its own for the example inputs, if somebody reads those.)
+    text = records[-1].getMessage()
+    assert text.startswith(f"create_symbol s0 = 5 for L['x'].size()[0] [2, int_oo]  # return x * 2  # {__file__}:")
+
+
+class Pair:
+    def __init__(self, first):
+        self.first = first
+
+
+def test_side_effects_on_objects_that_the_program_makes():
+    def makes(x):
+        dropped, kept = Pair(1), Pair(2)
+        dropped.first, kept.first = 3, 4
+        return x + dropped.first, kept
+
+    (text,) = logged("side_effects", lambda: torch.compile(makes, backend="eager")(torch.ones(2)))
+    assert text.startswith("Mutating object of type Pair (source: created in torch.compile region)\n")
+    assert text.count("********") == 1 and "self.first = first" in text and "kept.first = 3, 4" in text
+
+
+def test_a_backend_that_fails_is_logged():
+    def failing(graph_module, inputs):
+        raise ValueError("too hard")
+
+    def function(x):
+        return x + 1
+
+    records = []
+    handler = logging.Handler()
+    handler.emit = records.append
+    logger = logging.getLogger("torch._dynamo.convert_frame")
+    logger.addHandler(handler)
+    try:
+        with torch._dynamo.config.patch(suppress_errors=True), pytest.warns(RuntimeWarning, match="the backend failed"):
+            assert torch.compile(function, backend=failing)(torch.ones(1)).item() == 2
+    finally:
+        logger.removeHandler(handler)
+    (text,) = (record.getMessage() for record in records if record.levelno == logging.WARNING)
+    assert text.startswith("WON'T CONVERT function ") and text.endswith("ValueError: too hard")
+
+
+def test_regions_are_logged():
+    @torch.compiler.nested_compile_region
+    def region(x):
+        return x * 2
+
+    # (For the backend `eager` a region is inlined.)
+    compiled = torch.compile(lambda x: region(x) + 1, backend=lambda graph_module, inputs: graph_module)
+    (text,) = logged("hierarchical_compile", lambda: compiled(torch.ones(2)))
+    assert "calls the region subgraph_0" in text

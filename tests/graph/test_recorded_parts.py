@@ -7,9 +7,11 @@ a replay, on the tensors that it got when it recorded, into the memory of the fi
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from torch import nn
 import stator
 from stator import _testing
 from stator.backends import prepared_calls
+from stator.cuda_graphs import CudaRecorder
 from tests.support.described import described
 
 Tensor = torch.Tensor
@@ -45,6 +48,9 @@ class Recorder:
 
     def limit(self, device: int) -> int:
         return self.most_bytes
+
+    def current_step(self) -> int:
+        return CudaRecorder.current_step(self)  # type: ignore[arg-type]
 
     def record(self, body: Callable, inputs: list[Tensor], copied: list[int], device: int, pool: object) -> Any:
         self.recorded.append(["copied" if place in copied else "in place" for place in range(len(inputs))])
@@ -198,6 +204,35 @@ def test_results_that_may_be_overwritten(recorder: Recorder) -> None:
     results = [function(x) for x in inputs]
     assert len({each.data_ptr() for each in results[2:]}) == 1
     assert torch.equal(results[2], long(inputs[-1]))
+
+
+def test_results_live_as_long_as_the_step_that_the_program_has_marked(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What `torch.compiler.cudagraph_mark_step_begin` counts; importing it takes seconds.
+    box = SimpleNamespace(mark_step_counter=0)
+    monkeypatch.setitem(sys.modules, "torch._inductor.cudagraph_trees", SimpleNamespace(MarkStepBox=box))
+    inputs = [torch.randn(4) for _ in range(3)]
+    function = compiled(long, overwrite_results=True)
+    for x in inputs:
+        function(x)
+    steps = []
+    for _ in range(2):
+        box.mark_step_counter -= 1
+        steps.append([function(x) for x in inputs])
+        assert all(torch.equal(found, long(x)) for found, x in zip(steps[-1], inputs, strict=True))
+    # The first call of a step overwrites that of the step before; the others have memory of their own.
+    assert steps[0][0].data_ptr() == steps[1][0].data_ptr()
+    assert len({each.data_ptr() for step in steps for each in step}) == 5
+    assert recorder.replays == 3
+
+
+def test_steps_mean_nothing_to_fresh_results(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    box = SimpleNamespace(mark_step_counter=-1)
+    monkeypatch.setitem(sys.modules, "torch._inductor.cudagraph_trees", SimpleNamespace(MarkStepBox=box))
+    x = torch.randn(4)
+    same(long, lambda number: (x,))
+    assert recorder.replays == 8
 
 
 def test_without_recordings(recorder: Recorder) -> None:
@@ -384,6 +419,22 @@ def test_a_recording_that_fails(recorder: Recorder) -> None:
     runner = same(program, lambda number: (torch.ones(3), counts[next(worlds) // 10]))
     assert (len(recorder.recorded), recorder.replays) == (1, 0)
     assert runner.recorded[0]["reason"] == "RuntimeError: operation not permitted when stream is capturing"
+
+
+def test_a_report_tells_of_a_recording_that_fails_later(recorder: Recorder) -> None:
+    x = torch.randn(3)
+    function = compiled(long)
+    for _ in range(2):
+        function(x)
+    recorder.failure = RuntimeError("out of memory")
+    with stator.watch() as report:
+        for _ in range(3):
+            assert torch.equal(function(x), long(x))
+    text = "A part of a graph with 12 calls is not recorded as a CUDA graph any more: RuntimeError: out of memory."
+    assert [(note.topic, note.text) for note in report.notes] == [("cuda_graphs", text)]
+    with stator.watch() as report:
+        function(x)
+    assert report.notes == []
 
 
 def test_an_interrupt_during_a_recording(recorder: Recorder) -> None:

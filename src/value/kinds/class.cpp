@@ -261,6 +261,7 @@ bool is_call_with_own_member(PyTypeObject* type, const Arguments& arguments) {
 }  // namespace
 
 Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
+    refuse_forbidden(tracer, object(), held->tp_dict);
     if (is_return_type(held) && arguments.count() == 1 && arguments.keywords.empty())
         return tracer.start(make_return_type(tracer, held, arguments.positional[0]));
     if (is_array_function(object()) && has_array(arguments))

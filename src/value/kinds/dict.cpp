@@ -74,13 +74,29 @@ Value* key_value(Tracer& tracer, DictValue* dict, PyObject* key) {
 Ref<> lookup_object(Tracer& tracer, Value* key) {
     if (key->kind == Kind::Constant || key->kind == Kind::Tuple) key->hash(tracer);
     if (Ref<> constant = key->as_constant(tracer)) return constant;
-    if (key->kind != Kind::Tensor && !compares_by_identity(key->type())) {
+    const bool is_builtin = key->kind == Kind::Builtin && is_known_by_identity(key->object());
+    if (key->kind != Kind::Tensor && !is_builtin && !compares_by_identity(key->type())) {
         key->hash(tracer);
         tracer.break_graph(BreakKind::UnknownObject, "a dict lookup with a key of class " + type_name(key->type()));
     }
     if (key->object() == nullptr) return nullptr;
     if (key->source != nullptr) tracer.guard({GuardKind::Identity, key->source, key->object()});
     return Ref<>::share(key->object());
+}
+
+/// Such as the getter of an attribute, which a `__torch_function__` gets as `func`: a new object at each read, equal to
+/// others of the same descriptor.
+bool is_method_wrapper(const Value* key) {
+    return key->kind == Kind::Builtin && Py_TYPE(key->object()) == cpython::method_wrapper_class();
+}
+
+/// Guards that a dict from outside has no method wrapper among its keys.
+void expect_no_method_wrapper(Tracer& tracer, const DictValue* dict) {
+    PyObject* keys = tracer.keep(keys_in_order(dict->outside));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i)
+        if (Py_TYPE(PyTuple_GET_ITEM(keys, i)) == cpython::method_wrapper_class())
+            tracer.break_graph(BreakKind::UnknownObject, "a method wrapper is looked up in a dict that has such keys");
+    tracer.guard({GuardKind::Keys, dict->source, keys, kByIdentity});
 }
 
 /// Whether a guard can check that a dict does not have this key.
@@ -213,6 +229,10 @@ Value* DictValue::find(Tracer& tracer, Borrowed<> key) {
 Value* DictValue::find(Tracer& tracer, Value* key) {
     tracer.realize(this);
     tracer.realize(key);
+    if (is_method_wrapper(key) && outside != nullptr && source != nullptr && !changed) {
+        expect_no_method_wrapper(tracer, this);
+        return nullptr;
+    }
     if (complete) {
         Table::Entry* entry = table.find(tracer, key);
         return entry == nullptr ? nullptr : value_of(tracer, entry);

@@ -262,6 +262,51 @@ bool is_disabled(PyObject* function) {
 
 namespace {
 
+[[noreturn]] void raise_misused_mark(PyObject* exception_class, const std::string& text) {
+    Ref<> exception = checked(PyObject_CallFunction(exception_class, "s", text.c_str()));
+    checked(PyObject_SetAttrString(exception.get(), "_stator_misused_mark", Py_True));
+    PyErr_SetObject(exception_class, exception.get());
+    throw PythonError();
+}
+
+bool is_of_module(PyObject* callable, std::string_view wanted) {
+    Ref<> module = Ref<>::steal(PyObject_GetAttrString(callable, "__module__"));
+    PyErr_Clear();
+    return module && PyUnicode_Check(module.get()) && utf8(module.get()) == wanted;
+}
+
+}  // namespace
+
+bool is_misused_mark(Borrowed<> exception) {
+    return PyObject_HasAttrString(exception, "_stator_misused_mark") != 0;
+}
+
+void refuse_forbidden(Tracer& tracer, PyObject* callable, PyObject* attributes) {
+    if (attributes == nullptr || PyDict_GetItemWithError(attributes, interned("_dynamo_forbidden")) != Py_True) return;
+    if (PyFunction_Check(callable) && is_of_module(callable, "torch._dynamo.decorators")) return;
+    // A frame that is not compiled calls it, and only PyTorch's own function is.
+    PyObject* entered = tracer.provenance().roots().front()->object;
+    if (is_of_module(callable, "torch._dynamo.decorators") && is_of_module(entered, "torch.compiler"))
+        raise_misused_mark(PyExc_RuntimeError, "attempted to set_stance in a torch.compile region");
+    raise_misused_mark(PyExc_AssertionError,
+                       "Attempt to trace forbidden callable " + short_repr(callable) +
+                           ": it is marked with torch._dynamo.forbid_in_graph, and a compiled function calls it");
+}
+
+namespace {
+
+/// `torch._dynamo.error_on_graph_break` compares with True, so that any other value would silently have no effect.
+void refuse_other_than_bool(PyObject* function, const Arguments& arguments) {
+    PyObject* name = reinterpret_cast<PyFunctionObject*>(function)->func_name;
+    if (utf8(name) != "error_on_graph_break" || arguments.positional.size() != 1 ||
+        !is_of_module(function, "torch._dynamo.decorators"))
+        return;
+    PyObject* given = arguments.positional[0]->object();
+    if (given != nullptr && !PyBool_Check(given))
+        raise_misused_mark(PyExc_TypeError,
+                           "torch._dynamo.error_on_graph_break takes True or False, not " + short_repr(given));
+}
+
 /// The function that was passed to `torch.compile`; null if this function is not a result of it. (`functools.wraps`
 /// copies the attributes to other functions.)
 PyObject* compiled_by_torch(PyObject* function) {
@@ -396,6 +441,8 @@ Value* assumed_constant(Tracer& tracer, PyObject* function, const Arguments& arg
 std::optional<Outcome> call_marked(Tracer& tracer, FunctionValue* function, const Arguments& arguments) {
     PyObject* outside = function->outside;
     auto name = [&] { return "function " + function->print(); };
+    refuse_forbidden(tracer, outside, reinterpret_cast<PyFunctionObject*>(outside)->func_dict);
+    refuse_other_than_bool(outside, arguments);
     if (is_disabled(outside))
         tracer.break_graph(BreakKind::DisabledFunction, name() + " is marked torch.compiler.disable");
     if (PyObject* original = compiled_by_torch(outside)) {

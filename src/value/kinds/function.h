@@ -92,4 +92,11 @@ struct MethodValue final : Value {
 /// Whether a function is marked with `torch.compiler.disable`.
 bool is_disabled(PyObject* function);
 
+/// Raises AssertionError out of the capture if the program has marked a function or class with
+/// `torch._dynamo.forbid_in_graph`. The marks that PyTorch has on its own functions count for the stance alone: other
+/// functions, such as `mark_dynamic`, do as they do uncompiled. Throws PythonError.
+void refuse_forbidden(Tracer& tracer, PyObject* callable, PyObject* attributes);
+/// Whether an error of a trace is of that sort.
+bool is_misused_mark(Borrowed<> exception);
+
 }  // namespace stator

@@ -169,6 +169,7 @@ void ObjectValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* valu
         tracer.effects().log({PlanOp::SetAttribute, {this, value}, name});
         return;
     }
+    if (kind == Kind::Object) tracer.effects().note_change_of_made(this);
     for (auto& attribute : attributes) {
         if (attribute.first != name.get()) continue;
         tracer.on_undo([place = &attribute, before = attribute.second] { place->second = before; });

@@ -85,7 +85,9 @@ Outcome binary_operands(Tracer& tracer, BinaryOperator op, Value* left, Value* r
     if (op == BinaryOperator::Or)
         if (Value* made = union_of_types(tracer, left, right)) return made;
     if (user_method(tracer, left, method_name(op, false)) != nullptr ||
-        user_method(tracer, right, method_name(op, true)) != nullptr)
+        user_method(tracer, right, method_name(op, true)) != nullptr ||
+        method_calling_torch_function(tracer, left, right, method_name(op, false)) != nullptr ||
+        method_calling_torch_function(tracer, right, left, method_name(op, true)) != nullptr)
         return tracer.start(binary_by_methods(tracer, op, left, right, in_place));
     if (op == BinaryOperator::Remainder && is_percent_format(tracer, left, right))
         return percent_format(tracer, left, right);

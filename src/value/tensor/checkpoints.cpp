@@ -227,7 +227,8 @@ Task run_checkpointed(Tracer& tracer, Checkpoint call) {
     }
     if (raises) refuse(tracer, "raises an exception");
     if (tracer.effects().size() != effects || tracer.modes().current() != modes || within_reach(tracer, call) != before)
-        refuse(tracer, "has side effects");
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "HOP: Unsafe side effect: a checkpointed function has side effects");
     tracer.realize(given);
     std::vector<TensorValue*> results = results_of(tracer, given);
     settle_views(tracer, results);

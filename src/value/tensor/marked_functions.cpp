@@ -204,9 +204,58 @@ Task take_dataclass_apart(Tracer& tracer, const MarkedCall& call, ObjectValue* o
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names.get()); ++i)
         parts.items.push_back(
             co_await operations::get_attribute(tracer, object, Borrowed<>(PyList_GET_ITEM(names.get(), i))));
-    parts.kind = "dataclass";
+    parts.kind = "attributes";
     parts.what = checked(PyTuple_Pack(2, reinterpret_cast<PyObject*>(object->class_), names.get()));
     co_return object;
+}
+
+/// Whether the class is registered with `torch._library.opaque_object.register_opaque_type`: "value" for objects that
+/// stand for their contents, "reference" for those that stand for themselves; else nothing.
+enum class Opaque : std::uint8_t { None, Value, Reference };
+
+Opaque opaqueness_of(PyTypeObject* type) {
+    static PyObject* const is_value = find_imported("torch._library.opaque_object", "is_opaque_value_type").release();
+    static PyObject* const is_any = find_imported("torch._library.opaque_object", "is_opaque_type").release();
+    if (is_value == nullptr || is_any == nullptr) return Opaque::None;
+    auto* cls = reinterpret_cast<PyObject*>(type);
+    if (checked(PyObject_CallOneArg(is_any, cls)).get() != Py_True) return Opaque::None;
+    return checked(PyObject_CallOneArg(is_value, cls)).get() == Py_True ? Opaque::Value : Opaque::Reference;
+}
+
+/// Whether the instances of a class have no state but their `__dict__`: neither of C nor in `__slots__`.
+bool has_only_a_dict(PyTypeObject* type) {
+    if (type->tp_new != PyBaseObject_Type.tp_new || type->tp_mro == nullptr) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+        PyObject* dict = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i))->tp_dict;
+        PyObject* slots = dict == nullptr ? nullptr : PyDict_GetItemWithError(dict, interned("__slots__"));
+        if (slots != nullptr && !(PyTuple_Check(slots) && PyTuple_GET_SIZE(slots) == 0)) return false;
+    }
+    return true;
+}
+
+/// An object that stands for its contents, which are the attributes of a plain Python object: an equal one is made.
+Task take_opaque_value_apart(Tracer& tracer, const MarkedCall& call, ObjectValue* object, Parts& parts) {
+    Source* dict = object->source == nullptr ? nullptr : instance_dict_source(tracer, object);
+    if (dict == nullptr || !has_only_a_dict(object->class_) || !object->attributes.empty())
+        refuse_argument(tracer, call, object);
+    tracer.guard({GuardKind::Length, dict, nullptr, PyDict_GET_SIZE(dict->object)});
+    PyObject* names = tracer.keep(checked(PyDict_Keys(dict->object)));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names); ++i)
+        parts.items.push_back(
+            co_await operations::get_attribute(tracer, object, Borrowed<>(PyList_GET_ITEM(names, i))));
+    parts.kind = "attributes";
+    parts.what = checked(PyTuple_Pack(2, reinterpret_cast<PyObject*>(object->class_), names));
+    co_return object;
+}
+
+/// An object that stands for itself is passed as it is.
+Parts opaque_reference(Tracer& tracer, const MarkedCall& call, const ObjectValue* object) {
+    if (object->source == nullptr || object->outside == nullptr)
+        refuse(tracer, call,
+               "An opaque object was created in the middle of the program. Create the object of class " +
+                   type_name(object->type()) + " outside of the compiled function");
+    tracer.guard({GuardKind::Identity, object->source, object->outside});
+    return {"object", Ref<>::share(object->outside), {}};
 }
 
 Task take_apart(Tracer& tracer, const MarkedCall& call, Value* value, Parts& parts) {
@@ -217,6 +266,14 @@ Task take_apart(Tracer& tracer, const MarkedCall& call, Value* value, Parts& par
         parts = parts_of_dict(tracer, call, dict);
     } else if (call.is_nonstrict && PyType_IsSubtype(type, torch_room::known().module_class)) {
         co_await tracer.start(take_module_apart(tracer, call, value, parts));
+    } else if (const Opaque opaque =
+                   call.is_nonstrict && value->kind == Kind::Object ? opaqueness_of(type) : Opaque::None;
+               opaque != Opaque::None) {
+        auto* object = static_cast<ObjectValue*>(value);
+        if (opaque == Opaque::Reference)
+            parts = opaque_reference(tracer, call, object);
+        else
+            co_await tracer.start(take_opaque_value_apart(tracer, call, object, parts));
     } else if (PyObject* node = call.is_nonstrict ? pytree_node_of(tracer, type) : nullptr) {
         co_await tracer.start(take_registered_apart(tracer, call, node, value, parts));
     } else if (value->kind == Kind::Object && is_frozen_dataclass(type)) {

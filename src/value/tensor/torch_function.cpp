@@ -67,18 +67,26 @@ void for_each_operand(Tracer& tracer, const Arguments& arguments, Visit visit) {
     for (const Keyword& keyword : arguments.keywords) visit_one(keyword.value);
 }
 
+bool defines_torch_function(PyTypeObject* type) {
+    return cpython::lookup_in_mro(type, interned("__torch_function__")) != nullptr;
+}
+
+/// Whether it is a tensor of a subclass, or an object that is no tensor but has a `__torch_function__`.
+bool is_overriding(const Value* value) {
+    return value->kind == Kind::TensorObject || (value->kind == Kind::Object && defines_torch_function(value->type()));
+}
+
 /// The same without installing guards.
 bool may_be_tensor_object(const Value* value) {
-    if (value->kind == Kind::TensorObject) return true;
+    if (is_overriding(value)) return true;
     if (!is_sequence(value)) return false;
     const auto& items = static_cast<const SequenceValue*>(value)->items;
-    if (std::ranges::any_of(items, [](Value* item) { return item != nullptr && item->kind == Kind::TensorObject; }))
-        return true;
+    if (std::ranges::any_of(items, [](Value* item) { return item != nullptr && is_overriding(item); })) return true;
     PyObject* real = value->realized ? nullptr : value->object();
     if (real == nullptr) return false;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(real); ++i) {
         PyObject* item = PySequence_Fast_GET_ITEM(real, i);
-        if (torch_room::is_tensor(item) && !torch_room::is_plain_tensor(item)) return true;
+        if (!torch_room::is_plain_tensor(item) && defines_torch_function(Py_TYPE(item))) return true;
     }
     return false;
 }
@@ -130,7 +138,7 @@ class StandIns {
         static PyObject* const stand_in = imported("stator.torch_functions", "stand_in");
         static PyObject* const plain_stand_in = imported("stator.torch_functions", "plain_stand_in");
         tracer_.realize(value);
-        if (value->kind == Kind::TensorObject || value->kind == Kind::Tensor)
+        if (is_overriding(value) || value->kind == Kind::Tensor)
             return checked(PyObject_CallNoArgs(has_active_torch_function(tracer_, value) ? stand_in : plain_stand_in));
         if (Ref<> constant = value->as_constant(tracer_)) return constant;
         if (value->type() == &PyList_Type || value->type() == &PyTuple_Type) {
@@ -258,7 +266,7 @@ PyGetSetDescrObject* descriptor_of_getter(PyObject* getter) {
 }  // namespace
 
 bool has_active_torch_function(Tracer& tracer, Value* value) {
-    if (value->kind != Kind::TensorObject || !tracer.modes().torch_functions_enabled()) return false;
+    if (!is_overriding(value) || !tracer.modes().torch_functions_enabled()) return false;
     tracer.realize(value);
     return torch_function_of(tracer, value->type()) != nullptr;
 }

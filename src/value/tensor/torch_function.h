@@ -10,12 +10,14 @@ namespace stator {
 
 struct TensorObjectValue;
 
-/// Whether a value is a tensor whose class has a `__torch_function__`, and those are not disabled at this point.
+/// Whether a value is a tensor, or another object, whose class has a `__torch_function__`, and those are not disabled
+/// at this point.
 bool has_active_torch_function(Tracer& tracer, Value* value);
 /// Whether tensors of this subclass are traced: it may have a `__torch_function__` and attributes, but nothing else
 /// that changes what operations do.
 bool is_followed_class(PyTypeObject* type);
-/// Whether there is a tensor of a subclass among the arguments, or in a list or tuple among them.
+/// Whether there is a tensor of a subclass, or another object with a `__torch_function__`, among the arguments or in a
+/// list or tuple among them.
 bool has_tensor_object(const Arguments& arguments);
 
 /// Calls a C function or method of PyTorch on such tensors.

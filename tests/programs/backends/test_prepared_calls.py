@@ -286,6 +286,23 @@ def test_warnings_of_functions_in_python_are_repeated() -> None:
         assert len(given) == 2
 
 
+def test_settings_of_cudnn() -> None:
+    """`enabled` is among the arguments of normalizations, so that it is guarded; the other settings are read by the
+    operators that are called, because these are not taken apart."""
+    norm, runners = nn.BatchNorm2d(2).eval(), []
+    call = compiled(lambda x: F.conv2d(norm(x), torch.ones(2, 2, 1, 1)), runners)
+    x = torch.randn(1, 2, 4, 4)
+    with torch.no_grad():
+        for enabled, benchmark in ((True, False), (True, True), (False, True), (True, False)):
+            with torch.backends.cudnn.flags(enabled=enabled, benchmark=benchmark):
+                call(x)
+    assert len(runners) == 2
+    for runner in runners:
+        called = runner.operators[1]
+        assert "aten::convolution" in called
+        assert not {"aten::_convolution", "aten::mkldnn_convolution"} & set(called)
+
+
 def test_warnings_of_operators() -> None:
     def program(x: Tensor) -> Tensor:
         return (x * 2).view(-1).var(0, correction=12) + x.sum()

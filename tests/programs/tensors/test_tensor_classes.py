@@ -577,3 +577,46 @@ def test_one_that_dispatches_is_left_alone() -> None:
     compiled = stator.compile(program, backend="eager")
     for _ in range(2):
         assert torch.equal(compiled(x).data_inside, program(x).data_inside)
+
+
+HANDLED = {torch.stack: lambda tensors: Holder(sum(one.held for one in tensors))}
+
+
+class Holder:
+    """No tensor, but with a `__torch_function__`."""
+
+    def __init__(self, held: torch.Tensor) -> None:
+        self.held = held
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func in HANDLED:
+            return HANDLED[func](*args)
+        plain = [one.held if isinstance(one, cls) else one for one in args]
+        return func(*plain, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: torch.add(Holder(x), 1.0, alpha=2.0),
+        lambda x: torch.stack([Holder(x), Holder(x + 1)]).held,
+        lambda x: x * Holder(x),
+        lambda x: torch.nn.functional.relu(Holder(x - 1)),
+    ],
+)
+def test_objects_that_are_no_tensors(program: Callable[..., Any]) -> None:
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    for x in (torch.arange(3.0), torch.ones(3)):
+        assert torch.equal(compiled(x), program(x))
+
+
+def test_functions_as_keys() -> None:
+    """Builtin functions of PyTorch are keys of a dict, which changes."""
+    table = {torch.add: 2}
+    program = lambda x: (x * table.get(torch.add, 5), torch.sin in table, table.get(torch.Tensor.add))  # noqa: E731
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    for change in ({}, {torch.sin: 1}, {torch.add: 3}, {torch.Tensor.add: 4}):
+        table.update(change)
+        got, expected = compiled(torch.ones(2)), program(torch.ones(2))
+        assert torch.equal(got[0], expected[0]) and got[1:] == expected[1:]

@@ -292,3 +292,79 @@ def test_a_class_that_can_not_be_taken_apart_breaks_the_graph():
     compiled = stator.compile(lambda x: x + 1, backend="eager", fullgraph=True)
     with pytest.raises(stator.Unsupported, match="a tensor of class .*Opaque is used"):
         compiled(torch.ones(2).as_subclass(Opaque))
+
+
+def test_sizes_that_change_beside_a_wrapper():
+    """A quantized weight, and batches of any size: two captures."""
+    weight = scaled(4, 3)
+    program = lambda x: torch.nn.functional.linear(x, weight).relu()  # noqa: E731
+    compiled = stator.compile(program, backend="aot_eager", fullgraph=True)
+    with stator.watch() as report:
+        for size in (2, 5, 7, 9):
+            x = torch.arange(3.0 * size).view(size, 3)
+            assert parts(compiled(x)) == parts(program(x))
+    assert len(report.graphs) == 2
+
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+
+
+class Affine(torch.Tensor):
+    """A quantized tensor with tables of what it implements, as libraries write them."""
+
+    @staticmethod
+    def __new__(cls, q, scale, dtype):
+        return torch.Tensor._make_wrapper_subclass(cls, q.shape, dtype=dtype, device=q.device)
+
+    def __init__(self, q, scale, dtype):
+        self.q, self.scale = q, scale
+
+    def __repr__(self):
+        return "Affine"
+
+    @classmethod
+    def from_float(cls, x):
+        scale = x.abs().amax(-1, keepdim=True) / 127
+        return cls((x / scale).round().to(torch.int8), scale, x.dtype)
+
+    def __tensor_flatten__(self):
+        return ["q", "scale"], [self.dtype]
+
+    @classmethod
+    def __tensor_unflatten__(cls, inner, context, size, stride):
+        return cls(inner["q"], inner["scale"], context[0])
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func in FUNCTIONS:
+            return FUNCTIONS[func](*args, **(kwargs or {}))
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        made = cls(func(args[0].q), func(args[0].scale), args[0].dtype)
+        return return_and_correct_aliasing(func, args, kwargs or {}, made)
+
+
+def linear(x, weight, bias=None):
+    x = Affine.from_float(x)
+    result = (x.q.to(torch.int32) @ weight.q.to(torch.int32).t()).to(weight.dtype) * x.scale * weight.scale.t()
+    return result + bias
+
+
+def test_a_model_with_dynamically_quantized_activations():
+    """One graph. A new entry in the table of functions is another one."""
+    FUNCTIONS.clear()
+    FUNCTIONS[nn.functional.linear] = linear
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2))
+    for layer in (model[0], model[2]):
+        layer.weight = nn.Parameter(Affine.from_float(layer.weight.detach()), requires_grad=False)
+    x = torch.randn(3, 8)
+    for backend in BACKENDS:
+        compiled = stator.compile(model, backend=backend, fullgraph=True)
+        for _ in range(2):
+            assert torch.equal(compiled(x), model(x))
+    FUNCTIONS[nn.functional.linear] = lambda x, weight, bias: linear(x, weight, bias) * 2
+    assert torch.equal(compiled(x), model(x))

@@ -254,3 +254,26 @@ def test_a_sample_that_escapes():
         return y, len(kept), kept[0].shape
 
     same(program, T(3, 4), fullgraph=False)
+
+
+@pytest.mark.parametrize("inner", [lambda row: row, lambda row: row.mul_(2), lambda row: row.mul_(2).add_(row)])
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_tensor_itself_comes_back(inner, place):
+    def program(x):
+        z = x.clone()
+        y = torch.vmap(inner, out_dims=place)(x)
+        w = torch.vmap(inner)(z)
+        y.add_(1)
+        w.sub_(1)
+        return y, x, y is x, w is z, w is x, z * 2, y
+
+    same(program, T(3, 3), compare_dynamo=False)
+
+
+def test_a_tensor_that_a_transform_gives_a_gradient():
+    def program(x, weight):
+        z = x.clone()
+        y = torch.vmap(lambda row: row.mul_(weight))(z)
+        return y, y is z, z.requires_grad
+
+    same(program, T(3, 3), T(3, grad=True), fullgraph=False, compare_dynamo=False)

@@ -1,0 +1,42 @@
+"""A trace of a small program when the first function of a process is compiled.
+
+The first trace of a process looks up functions of PyTorch and builds tables of them, which takes several times as long
+as to trace a small program. So `stator.compile` traces one. Nothing of it runs, and no one is told of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from stator import _C
+
+
+def _program(module: nn.Module, x: torch.Tensor, weight: torch.Tensor, parts: list[Any]) -> Any:
+    batch, *rest = x.shape
+    for number in range(2):
+        parts.append(F.linear(x, weight) + number)
+    first = torch.cat([part[:, 1:] for part in parts], 1).view(batch, -1).transpose(0, 1)
+    return {"first": module(first).softmax(-1), "rest": rest, "size": x.size(0)}
+
+
+def trace_once() -> None:
+    """Does nothing where a mode of the program would see that tensors are made. Never raises an `Exception`: without
+    the trace, the first call of a compiled function takes longer."""
+    if torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack():
+        return
+    with contextlib.suppress(Exception):
+        _trace()
+
+
+def _trace() -> None:
+    x, weight = (torch.empty(3, 4, device="cpu", dtype=torch.float32) for _ in range(2))
+    arguments = [nn.ReLU(), x, weight, []]
+    code = _program.__code__
+    slots: list[tuple[Any, ...]] = [(argument,) for argument in arguments]
+    count = code.co_nlocals + len(code.co_cellvars) + len(code.co_freevars)
+    _C.trace_again(_program, slots + [()] * (count - len(slots)), 0, 0, False)
