@@ -102,18 +102,18 @@ golden: build
 	EXPECTTEST_ACCEPT=1 $(IN_VENV)/python -m pytest -n $(JOBS) --dist loadfile -q $(TESTS)
 	git diff --stat -- tests
 
-# The rooms that need no PyTorch, on the other Pythons that this machine has. A version that is absent says so.
+# The rooms that need no PyTorch, on the other Pythons that this machine has, side by side. A version that is absent says so.
 FRAMES_PYTHONS ?= 3.12 3.13
 FRAMES_TESTS := tests/cpython tests/bytecode
 FRAMES_VENV = .venv-frames-$(FRAMES_VERSION)
 FRAMES_BUILD = build/frames/$(FRAMES_VERSION)
 .PHONY: test-frames-on
 test-frames: $(VENV)/.ready
-	@for version in $(FRAMES_PYTHONS); do \
+	@started=; for version in $(FRAMES_PYTHONS); do \
 	    python=$$($(IN_VENV)/python tools/find_python.py $$version); \
 	    if [ -z "$$python" ]; then echo "Python $$version is not on this machine: its frame tests are skipped."; continue; fi; \
-	    $(MAKE) --no-print-directory test-frames-on FRAMES_VERSION=$$version FRAMES_PYTHON=$$python || exit 1; \
-	done
+	    $(MAKE) --no-print-directory test-frames-on FRAMES_VERSION=$$version FRAMES_PYTHON=$$python & started="$$started $$!"; \
+	done; for process in $$started; do wait $$process || exit 1; done
 
 test-frames-on:
 	@[ $(FRAMES_VENV)/.ready -nt requirements/frames.txt ] || \

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.autograd.function import once_differentiable
@@ -33,44 +33,57 @@ def takes_keyword_arguments() -> bool:
     return True
 
 
+class _Case(NamedTuple):
+    """A backward pass, captured for gradients of which some may be None."""
+
+    is_given: tuple[bool, ...]
+    """For each result, whether its gradient is a tensor."""
+    backward: Callable[..., tuple[torch.Tensor | None, ...]]
+    """A captured graph that takes those gradients and then the tensors at the positions `reads`."""
+    reads: list[int]
+    saved: list[bool]
+    """For each of `reads`, whether the program saved it with `save_for_backward`."""
+    raises: type[BaseException] | None
+    """What the backward pass raises in place of that, if anything."""
+    raises_with: tuple[Any, ...]
+
+
 class AttachBackward:
     """The target of a node that attaches a custom backward pass to results of the graph.
 
     The operations of the Function's `forward` come before it in the graph, without gradients. The node takes the
     tensors that get a gradient, the results, and, in a tuple that autograd does not look into, the other tensors that
-    `backward` reads. `backward` is a captured graph that takes the gradients of the results and then the tensors at the
-    positions `reads`.
+    `backward` reads. There are several cases if the program has called `set_materialize_grads(False)`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        backward: Callable[..., tuple[torch.Tensor | None, ...]],
-        inputs: int,
-        fresh: Sequence[bool],
-        reads: Sequence[int],
-        saved: Sequence[bool],
-        once: bool,
-    ) -> None:
+    def __init__(self, name: str, cases: Sequence[Any], inputs: int, fresh: Sequence[bool], once: bool) -> None:
         self.__name__ = self.__qualname__ = name
         results = len(fresh)
-        checked = [place for place, is_saved in zip(reads, saved, strict=True) if is_saved]
-        unchecked = [place for place, is_saved in zip(reads, saved, strict=True) if not is_saved]
+        by_gradients = {case.is_given: case for case in map(_Case._make, cases)}
+        is_saved = {
+            place: saved for case in by_gradients.values() for place, saved in zip(case.reads, case.saved, strict=True)
+        }
+        checked = [place for place, saved in is_saved.items() if saved]
+        unchecked = [place for place, saved in is_saved.items() if not saved]
 
         def forward(ctx: Any, *arguments: Any) -> tuple[torch.Tensor, ...]:
             *tensors, others = arguments
             results_ = tuple(tensors[inputs:])
             # Marked as written to, fresh results get this node as their history; otherwise autograd would return views.
             ctx.mark_dirty(*(result for result, is_fresh in zip(results_, fresh, strict=True) if is_fresh))
+            ctx.set_materialize_grads(len(by_gradients) == 1)
             tensors.extend(others)
             ctx.save_for_backward(*(tensors[place] for place in checked))
             ctx.unchecked = [tensors[place] for place in unchecked]
             return results_
 
-        def run_backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-            of_checked, of_unchecked = iter(ctx.saved_tensors), iter(ctx.unchecked)
-            read = [next(of_checked if is_saved else of_unchecked) for is_saved in saved]
-            return (*backward(*gradients, *read), *[None] * (results + 1))
+        def run_backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+            case = by_gradients[tuple(gradient is not None for gradient in gradients)]
+            if case.raises is not None:
+                raise case.raises(*case.raises_with)
+            held = dict(zip((*checked, *unchecked), (*ctx.saved_tensors, *ctx.unchecked), strict=True))
+            given = [gradient for gradient in gradients if gradient is not None]
+            return (*case.backward(*given, *(held[place] for place in case.reads)), *[None] * (results + 1))
 
         body = {
             "forward": staticmethod(forward),

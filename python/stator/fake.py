@@ -38,9 +38,9 @@ class ModeCell:
         self._module: weakref.ref[GraphModule] | None = None
         self._examples: list[Any] = []
 
-    def describe(self, symbols: list[tuple[Any, ...]], relations: list[str]) -> None:
+    def describe(self, symbols: list[tuple[Any, ...]], relations: list[str], unbacked: list[tuple[Any, ...]]) -> None:
         """Called by the engine if there are symbols."""
-        self.symbols = Symbols(symbols, relations)
+        self.symbols = Symbols(symbols, relations, unbacked)
 
     @property
     def has_mode(self) -> bool:

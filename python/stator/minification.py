@@ -19,6 +19,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 from stator import reductions
 
@@ -158,8 +159,11 @@ def serve() -> None:
     import stator
 
     torch.set_num_threads(1)  # a thread would not be there after a fork
-    # What a capture imports takes seconds, and each process would import it again.
-    stator.compile(lambda x: x + 1, backend=lambda graph_module, _: graph_module.forward, check="first")(torch.ones(1))
+    # What a capture imports takes seconds, and each process would import it again. CUDA can't be used after a fork if
+    # it was initialized before, as a check does to compare its random state.
+    with mock.patch.object(torch.cuda, "is_available", return_value=False):
+        checked = stator.compile(lambda x: x + 1, backend=lambda graph_module, _: graph_module.forward, check="first")
+        checked(torch.ones(1))
     importlib.import_module("torch._dynamo")
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:

@@ -11,7 +11,7 @@ import functools
 import math
 import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -46,13 +46,27 @@ class Symbol(NamedTuple):
     equal_to: str | None  # a constant, or an expression over other symbols
     is_size: bool
     is_marked: bool  # specializing it is an error
+    hint_override: int | None = None  # the size that compilers should optimize for
+
+
+class UnbackedInput(NamedTuple):
+    """A size of an input that has no value while tracing, as the engine describes it."""
+
+    name: str  # `u0`
+    place: str
+    least: int
+    most: int | None
+    hint_override: int | None
 
 
 class Symbols:
     """The symbols of one graph."""
 
-    def __init__(self, symbols: list[tuple[Any, ...]], relations: list[str]) -> None:
+    def __init__(
+        self, symbols: list[tuple[Any, ...]], relations: list[str], unbacked: Sequence[tuple[Any, ...]] = ()
+    ) -> None:
         self.all = [Symbol(*symbol) for symbol in symbols]
+        self._unbacked = {one[0]: UnbackedInput(*one) for one in unbacked}
         self.relations = relations
         self._values = _Values(self)
         self._numbers: dict[str, Any] = {}
@@ -94,6 +108,8 @@ class Symbols:
         """The value of a symbol."""
         number, shape_env = int(name[1:]), self._shape_env
         assert shape_env is not None
+        if name in self._unbacked:
+            return self._create_unbacked(self._unbacked[name], shape_env)
         if name.startswith("u"):
             # A number that the graph computes: backends create such symbols themselves. This one is for readers of
             # `example_value`.
@@ -112,7 +128,22 @@ class Symbols:
             return shape_env.create_symfloatnode(expression, hint=symbol.hint, source=source)
         if symbol.least is not None or symbol.most is not None:
             shape_env.constrain_symbol_range(expression, *_bounds(symbol.least, symbol.most))
+        if symbol.hint_override is not None:
+            shape_env.var_to_hint_override[expression] = symbol.hint_override
         return shape_env.create_symintnode(expression, hint=symbol.hint, source=source)
+
+    def _create_unbacked(self, size: UnbackedInput, shape_env: ShapeEnv) -> Any:
+        from torch._dynamo.source import ConstantSource
+
+        # The size of an input: no operation has to define it.
+        with shape_env.ignore_fresh_unbacked_symbols():
+            number = shape_env.create_unbacked_symint(ConstantSource(size.place))
+        expression = number.node.expr
+        shape_env._constrain_range_for_size(expression, size.least, size.most)
+        shape_env.unbacked_inputs.add(expression)
+        if size.hint_override is not None:
+            shape_env.var_to_hint_override[expression] = size.hint_override
+        return number
 
     def _leads_to(self, text: str, name: str) -> bool:
         """Whether a symbol is part of an expression, or of what the symbols in it are equal to: `512 * (s0 // 512)` may

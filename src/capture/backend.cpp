@@ -17,6 +17,7 @@
 #include "torch/second_backward.h"
 #include "torch/settings.h"
 #include "torch/tensor.h"
+#include "torch/wrappers.h"
 
 namespace stator {
 
@@ -186,6 +187,8 @@ std::variant<BackendResult, Again> compile(GraphModule module, const CompileOpti
     graph.draws = std::move(module.draws);
     graph.is_visible_to_program = module.is_visible_to_program;
     graph.has_custom_operations = module.has_custom_operations;
+    graph.has_wrappers = module.has_wrappers;
+    torch_room::WithoutTorchFunctions without_torch_functions(module.has_wrappers);
     if (!module.module) return result;
     // aot_autograd fails on the gradients of oneDNN's LSTM, which returns an undefined tensor among those that it
     // saves.

@@ -33,6 +33,8 @@ struct CompiledGraph {
     bool is_visible_to_program = false;
     /// The graph calls operations that the program, or a library, has registered: these may raise anything.
     bool has_custom_operations = false;
+    /// The graph has tensors of wrapper subclasses. Their `__torch_function__` was traced, and is not called again.
+    bool has_wrappers = false;
     Undo undo;
 };
 

@@ -62,9 +62,11 @@ void read_lists(DynamicPolicy& policy) {
     PyObject* settings = module_of_settings("torch.compiler.config");
     if (settings == nullptr) return;
     for (std::string& name : listed(settings, "dynamic_sources")) policy.named.push_back(named_source(std::move(name)));
-    // Unbacked sizes are symbols like others here.
-    for (std::string& name : listed(settings, "unbacked_sources"))
+    // An int is a symbol like others.
+    for (std::string& name : listed(settings, "unbacked_sources")) {
+        policy.unbacked.push_back(named_source(name));
         policy.named.push_back(named_source(std::move(name)));
+    }
     for (const std::string& value : listed(settings, "dynamic_values"))
         if (auto number = as_number(value)) policy.values.push_back(*number);
 }
@@ -86,6 +88,15 @@ void read_dynamo_config(DynamicPolicy& policy) {
     policy.may_specialize_marked_sizes = is_on(settings, "allow_ignore_mark_dynamic", false);
 }
 
+void read_fx_config(DynamicPolicy& policy) {
+    PyObject* settings = module_of_settings("torch.fx.experimental._config");
+    if (settings == nullptr) return;
+    policy.shares_symbols = is_on(settings, "use_duck_shape", true);
+    if (Ref<> limit = setting_of(settings, "symbol_guard_limit_before_specialize"); limit && PyLong_Check(limit.get()))
+        policy.most_guards_of_symbol = PyLong_AsLongLong(limit.get());
+    PyErr_Clear();
+}
+
 }  // namespace
 
 DynamicPolicy read_dynamic_policy(DynamicShapes dynamic) {
@@ -93,8 +104,7 @@ DynamicPolicy read_dynamic_policy(DynamicShapes dynamic) {
     DynamicPolicy policy;
     read_lists(policy);
     read_dynamo_config(policy);
-    if (PyObject* settings = module_of_settings("torch.fx.experimental._config"); settings != nullptr)
-        policy.shares_symbols = is_on(settings, "use_duck_shape", true);
+    read_fx_config(policy);
     if (dynamic == DynamicShapes::Always) policy.is_static_by_default = false;
     if (dynamic == DynamicShapes::Never) {
         policy.is_automatic = false;

@@ -10,6 +10,7 @@
 #include "torch/arrays.h"
 #include "torch/fake.h"
 #include "torch/tensor.h"
+#include "torch/wrappers.h"
 #include "trace/subgraph_modules.h"
 
 namespace stator {
@@ -78,6 +79,11 @@ bool has_work(const graph::Graph& graph) {
            });
 }
 
+bool has_wrapper(const graph::Result& result) {
+    if (result.kind == graph::Result::Kind::Tensor) return torch_room::prototype_of(*result.tensor) != nullptr;
+    return std::ranges::any_of(result.items, has_wrapper);
+}
+
 void describe_nodes(GraphModule& made, const graph::Graph& graph) {
     static PyObject* const lstm = imported("torch", "lstm");
     made.nodes = graph.size();
@@ -87,6 +93,7 @@ void describe_nodes(GraphModule& made, const graph::Graph& graph) {
         made.is_visible_to_program |= node->is_visible_to_program;
         made.is_pure &= !node->is_random && !node->is_visible_to_program;
         made.has_lstm |= node->target == lstm;
+        made.has_wrappers |= has_wrapper(node->result);
         made.has_custom_operations |=
             node->may_fail && (shape::is_custom({node->kind, node->target, node->arguments, node->keywords}) ||
                                (node->kind == graph::NodeKind::Function && torch_room::calls_numpy(node->target)));
@@ -101,7 +108,8 @@ Ref<> given(GraphModule& made, const Source& source, const graph::Node& placehol
         made.wrapped_numbers.push_back(number);
         return torch_room::wrapped_number(source.object);
     }
-    if (torch_room::is_plain_tensor(source.object)) return Ref<>::share(source.object);
+    if (torch_room::is_plain_tensor(source.object) || torch_room::prototype_of(*placeholder.result.tensor) != nullptr)
+        return Ref<>::share(source.object);
     made.of_classes.push_back(number);
     return torch_room::plain_view(source.object);
 }
@@ -111,7 +119,8 @@ void add_inputs(GraphModule& made, const Trace& trace) {
         const graph::Node& placeholder = *trace.graph->at(i);
         made.inputs.push_back(given(made, *trace.inputs[i], placeholder));
         const bool is_tensor = placeholder.result.kind == graph::Result::Kind::Tensor;
-        const bool is_dynamic = is_tensor && placeholder.result.tensor->is_dynamic();
+        const bool is_dynamic = is_tensor && (placeholder.result.tensor->is_dynamic() ||
+                                              torch_room::prototype_of(*placeholder.result.tensor) != nullptr);
         const Expression* number = placeholder.result.expression;
         made.numbers.push_back(number == nullptr ? std::string() : print_by_symbols(*number));
         made.dynamic.push_back(is_dynamic ? placeholder.result.tensor : nullptr);

@@ -33,6 +33,7 @@ struct GraphModule {
     /// It neither draws random numbers nor has effects that the program could see.
     bool is_pure = false;
     bool has_lstm = false;
+    bool has_wrappers = false;  // tensors of wrapper subclasses (torch/wrappers.h)
     /// It has numbers or sizes that depend on the data of tensors.
     bool depends_on_data = false;
 

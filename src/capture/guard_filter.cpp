@@ -42,6 +42,7 @@ const char* torch_name(const Guard& guard) {
         case GuardKind::Autograd:
         case GuardKind::Offset:
             return "TENSOR_MATCH";
+
         case GuardKind::Same:
         case GuardKind::Different: {
             // An object is known by a weak reference, so that the guard does not keep it alive.

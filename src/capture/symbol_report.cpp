@@ -6,6 +6,7 @@
 #include "capture/notes.h"
 #include "capture/report.h"
 #include "capture/symbols.h"
+#include "number/conditions.h"
 
 namespace stator {
 
@@ -16,11 +17,6 @@ std::string print_range(Range range) {
     if (range.least != Range::kNoLeast) text += ", at least " + std::to_string(range.least);
     if (range.most != Range::kNoMost) text += ", at most " + std::to_string(range.most);
     return text;
-}
-
-bool contains(const Expression& expression, const Expression* variable) {
-    return &expression == variable || (expression.left != nullptr && contains(*expression.left, variable)) ||
-           (expression.right != nullptr && contains(*expression.right, variable));
 }
 
 /// `: view(4, 3)`, the line of the source file.
@@ -42,6 +38,14 @@ std::string print_relation(const Relation& relation) {
     return text + " at " + at.print() + source_text(at);
 }
 
+const char* mark_of(SymbolOrigin origin) {
+    return origin == SymbolOrigin::Unbacked ? "torch._dynamo.decorators.mark_unbacked" : "torch._dynamo.mark_dynamic";
+}
+
+std::string unbacked_origin(const UnbackedSymbol& symbol) {
+    return symbol.source == nullptr ? "" : std::string("; ") + print(SymbolOrigin::Unbacked);
+}
+
 std::string print_symbol(const Symbol& symbol, const Trace& trace) {
     std::string line = "s" + std::to_string(symbol.variable->symbol) + " is " + print(*symbol.variable) + ": ";
     const bool is_specialized = symbol.specialized_by >= 0 || symbol.resolved->op == Expression::Op::Constant;
@@ -56,6 +60,18 @@ std::string print_symbol(const Symbol& symbol, const Trace& trace) {
         line += print(symbol.variable->hint) + " in this call" + print_range(symbol.range);
     }
     return line + "; " + print(symbol.origin);
+}
+
+/// `u0 is L['x'].size()[0]: 5 in this call, at least 0`, `u0 is the result of item in line 3 of model.py: at least 0`.
+std::string print_symbol(const UnbackedSymbol& symbol) {
+    const std::string name = "u" + std::to_string(symbol.number->symbol);
+    std::string line = symbol.source != nullptr ? name + " is " + path(*symbol.source)
+                       : symbol.origin.empty()  ? name + " is computed by the graph"
+                                                : symbol.origin;
+    const bool is_itself = contains(*symbol.resolved, symbol.number);
+    if (!is_itself) return line + ": equal to " + print_by_symbols(*symbol.resolved) + unbacked_origin(symbol);
+    if (symbol.source != nullptr) line += ": " + std::to_string(symbol.size) + " in this call";
+    return line + print_range(symbol.range) + unbacked_origin(symbol);
 }
 
 /// Whether the marked range has sizes that the trace does not allow. 0 and 1 are always constants.
@@ -77,13 +93,15 @@ std::string print_relations_on(const Trace& trace, const Expression* variable) {
 std::vector<std::string> print_symbols(const Trace& trace) {
     std::vector<std::string> lines;
     for (const Symbol& symbol : trace.symbols) lines.push_back(print_symbol(symbol, trace));
+    for (const UnbackedSymbol& symbol : trace.unbacked) lines.push_back(print_symbol(symbol));
     return lines;
 }
 
 void expect_dynamic(const Trace& trace) {
+    if (!trace.broken_mark.empty()) raise_constraint_violation(trace.broken_mark + ".");
     for (const Symbol& symbol : trace.symbols) {
         if (!symbol.marked) continue;
-        const std::string marked = print(*symbol.variable) + " is marked with torch._dynamo.mark_dynamic";
+        const std::string marked = print(*symbol.variable) + " is marked with " + mark_of(symbol.origin);
         const std::int64_t hint = symbol.variable->hint.integer();
         if (hint < symbol.marked->least || hint > symbol.marked->most)
             raise_constraint_violation(marked + print_range(*symbol.marked) + ", and is " + std::to_string(hint) + ".");
@@ -99,7 +117,7 @@ void expect_dynamic(const Trace& trace) {
 }
 
 void log_symbols(const Trace& trace, cpython::Frame* frame, bytecode::Index at) {
-    if (trace.symbols.empty() || !logs_information()) return;
+    if ((trace.symbols.empty() && trace.unbacked.empty()) || !logs_information()) return;
     const Callee callee = callee_of(frame, at);
     std::string text = callee.print() + " is captured with symbols. ";
     for (const std::string& line : print_symbols(trace)) text += line + ". ";

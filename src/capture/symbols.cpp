@@ -18,10 +18,15 @@ void for_each_item(PyObject* list, const Take& take) {
 void describe_symbols(Borrowed<> cell, const Trace& trace) {
     std::vector<graph::KnownSymbol> symbols;
     for (const Symbol& symbol : trace.symbols)
-        symbols.push_back({symbol.variable, symbol.resolved, symbol.range, symbol.marked.has_value()});
+        symbols.push_back(
+            {symbol.variable, symbol.resolved, symbol.range, symbol.marked.has_value(), symbol.hint_override});
+    std::vector<graph::UnbackedInput> unbacked;
+    for (const UnbackedSymbol& symbol : trace.unbacked)
+        if (symbol.source != nullptr)
+            unbacked.push_back({symbol.number, symbol.source, symbol.range, symbol.mark.hint_override});
     std::vector<const Expression*> relations;
     for (const Relation& relation : trace.relations) relations.push_back(relation.condition);
-    graph::describe_symbols(cell, symbols, relations);
+    graph::describe_symbols(cell, symbols, relations, unbacked);
 }
 
 void raise_constraint_violation(const std::string& text) {

@@ -23,16 +23,28 @@ Ref<> none_or(bool is_none, std::int64_t number) {
     return is_none ? Ref<>::share(Py_None) : checked(PyLong_FromLongLong(number));
 }
 
+Ref<> none_or(std::optional<std::int64_t> number) {
+    return none_or(!number, number.value_or(0));
+}
+
+/// A tuple, as `stator.symbols.UnbackedInput` takes it.
+Ref<> describe(const UnbackedInput& input) {
+    return checked(Py_BuildValue("(NNNNN)", text(print_by_symbols(*input.number)).release(),
+                                 text(path(*input.source)).release(), none_or(false, input.range.least).release(),
+                                 none_or(input.range.most == Range::kNoMost, input.range.most).release(),
+                                 none_or(input.hint_override).release()));
+}
+
 /// A tuple, as `stator.symbols.Symbol` takes it.
 Ref<> describe(const KnownSymbol& symbol) {
     const Expression& variable = *symbol.variable;
     const bool is_size = variable.source->access == Access::Size || variable.source->access == Access::Stride;
     Ref<> equal = symbol.resolved == &variable ? Ref<>::share(Py_None) : text(print_by_symbols(*symbol.resolved));
-    return checked(Py_BuildValue("(NNNNNOOO)", text(print_by_symbols(variable)).release(),
-                                 text(path(*variable.source)).release(), variable.hint.object().release(),
-                                 none_or(symbol.range.least == Range::kNoLeast, symbol.range.least).release(),
-                                 none_or(symbol.range.most == Range::kNoMost, symbol.range.most).release(), equal.get(),
-                                 is_size ? Py_True : Py_False, symbol.is_marked ? Py_True : Py_False));
+    return checked(Py_BuildValue(
+        "(NNNNNOOON)", text(print_by_symbols(variable)).release(), text(path(*variable.source)).release(),
+        variable.hint.object().release(), none_or(symbol.range.least == Range::kNoLeast, symbol.range.least).release(),
+        none_or(symbol.range.most == Range::kNoMost, symbol.range.most).release(), equal.get(),
+        is_size ? Py_True : Py_False, symbol.is_marked ? Py_True : Py_False, none_or(symbol.hint_override).release()));
 }
 
 /// Whether Python computes the condition from ints. (The backend does not see floats as numbers.)
@@ -65,13 +77,14 @@ Op operation_called(std::string_view word) {
 }  // namespace
 
 void describe_symbols(Borrowed<> cell, std::span<const KnownSymbol> symbols,
-                      std::span<const Expression* const> relations) {
-    if (symbols.empty()) return;
-    Ref<> described = checked(PyList_New(0)), conditions = checked(PyList_New(0));
+                      std::span<const Expression* const> relations, std::span<const UnbackedInput> unbacked) {
+    if (symbols.empty() && unbacked.empty()) return;
+    Ref<> described = checked(PyList_New(0)), conditions = checked(PyList_New(0)), inputs = checked(PyList_New(0));
     for (const KnownSymbol& symbol : symbols) checked(PyList_Append(described.get(), describe(symbol).get()));
     for (const Expression* relation : relations)
         if (is_about_ints(*relation)) checked(PyList_Append(conditions.get(), text(print_by_symbols(*relation)).get()));
-    checked(PyObject_CallMethod(cell.get(), "describe", "OO", described.get(), conditions.get()));
+    for (const UnbackedInput& input : unbacked) checked(PyList_Append(inputs.get(), describe(input).get()));
+    checked(PyObject_CallMethod(cell.get(), "describe", "OOO", described.get(), conditions.get(), inputs.get()));
 }
 
 ExampleMaker examples_of(Borrowed<> cell) {

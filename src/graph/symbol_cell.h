@@ -2,6 +2,7 @@
 /// with a `ShapeEnv` when that is first needed, filled with the symbols that are described to it here.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "base/ref.h"
@@ -14,15 +15,24 @@ namespace stator::graph {
 /// What is known of a number that changes between calls.
 struct KnownSymbol {
     const Expression* variable;
-    const Expression* resolved;  // another number that it equals, or itself
-    Range range;                 // of an int
-    bool is_marked = false;      // specializing it is an error
+    const Expression* resolved;                   // another number that it equals, or itself
+    Range range;                                  // of an int
+    bool is_marked = false;                       // specializing it is an error
+    std::optional<std::int64_t> hint_override{};  // the size that compilers should optimize for
+};
+
+/// A size of an input that has no value while tracing.
+struct UnbackedInput {
+    const Expression* number;
+    const Source* source;
+    Range range;
+    std::optional<std::int64_t> hint_override{};
 };
 
 /// Describes all symbols of a trace, in their order, and the relations between them. Nothing if there are no symbols.
 /// Throws PythonError.
 void describe_symbols(Borrowed<> cell, std::span<const KnownSymbol> symbols,
-                      std::span<const Expression* const> relations);
+                      std::span<const Expression* const> relations, std::span<const UnbackedInput> unbacked = {});
 
 /// Creates example values in the mode of a cell.
 ExampleMaker examples_of(Borrowed<> cell);

@@ -49,6 +49,7 @@ class GuardBuilder {
         Block,    // in the block of the dict
         Always,   // after the block that holds the object
         Last,     // when everything is fetched
+        AtEnd,    // after those
     };
 
     // --- collecting: build.cpp -----------------------------------------------------------------------------------

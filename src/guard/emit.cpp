@@ -7,6 +7,7 @@
 #include "cpython/objects.h"
 #include "guard/build.h"
 #include "guard/set_entries.h"
+#include "torch/wrappers.h"
 
 namespace stator {
 
@@ -252,6 +253,10 @@ void GuardBuilder::emit_check(std::int32_t index) {
             step.version = static_cast<std::uint64_t>(fact.number);
             break;
         case GuardKind::Subclass:
+            if (fact.number == torch_room::kFlattened) {
+                step.op = StepOp::Flattened;
+                break;
+            }
             STATOR_CHECK(PyType_Check(fact.expected), "a guard on a subclass needs a class");
             step.op = StepOp::Subclass;
             step.number = narrow(fact.number);

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "guard/state.h"
+#include "torch/wrappers.h"
 
 namespace stator {
 
@@ -155,6 +156,8 @@ std::string GuardProgram::State::explain_failure() const {
             return place + " has storage offset " + std::to_string(torch_room::storage_offset(object)) + ", was " +
                    std::to_string(fact.number);
         case GuardKind::Subclass:
+            if (fact.number == torch_room::kFlattened)
+                return place + " does not flatten to " + short_repr(fact.expected) + " any more";
             return place + (fact.number == 1 ? " is no" : " is a") + " subclass of " + short_repr(fact.expected) +
                    (fact.number == 1 ? " any more" : " now");
         case GuardKind::Same:

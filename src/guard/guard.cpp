@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "guard/state.h"
+#include "torch/wrappers.h"
 
 namespace stator {
 
@@ -49,6 +50,7 @@ std::string guard_text(GuardKind kind, const std::string& source, PyObject* expe
         case GuardKind::Offset:
             return source + " has storage offset " + std::to_string(number) + " of its memory";
         case GuardKind::Subclass:
+            if (number == torch_room::kFlattened) return source + " flattens to " + short_repr(expected);
             return source + (number == 1 ? " is" : " is not") + " a subclass of " + short_repr(expected);
         case GuardKind::Same:
             return source + " is " + other;

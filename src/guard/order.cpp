@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "guard/build.h"
+#include "torch/wrappers.h"
 
 namespace stator {
 
@@ -54,8 +55,9 @@ GuardBuilder::When GuardBuilder::when(const Fact& fact) const {
         case GuardKind::Tensor:
         case GuardKind::Autograd:
         case GuardKind::Offset:
-        case GuardKind::Subclass:
             return When::Always;
+        case GuardKind::Subclass:
+            return fact.number == torch_room::kFlattened ? When::AtEnd : When::Always;
         case GuardKind::Same:
         case GuardKind::Different:
         case GuardKind::Expression:
@@ -99,6 +101,9 @@ void GuardBuilder::emit_all() {
     }
     for (std::size_t i = 0; i < state_.facts.size(); ++i)
         if (when(state_.facts[i]) == When::Last) emit_check(static_cast<std::int32_t>(i));
+    // These run code, which may free what registers borrow.
+    for (std::size_t i = 0; i < state_.facts.size(); ++i)
+        if (when(state_.facts[i]) == When::AtEnd) emit_check(static_cast<std::int32_t>(i));
 }
 
 /// Sources without children go first: a call with another tensor should fail before the whole model is checked.

@@ -14,6 +14,7 @@
 #include "guard/set_entries.h"
 #include "guard/state.h"
 #include "torch/arrays.h"
+#include "torch/wrappers.h"
 
 namespace stator {
 
@@ -161,6 +162,10 @@ inline void GuardProgram::State::drop_computed() {
         std::vector<Ref<>> dropped(computed.size());
         dropped.swap(computed);
     }
+    if (!held.empty()) [[unlikely]] {
+        std::vector<Ref<>> dropped;
+        dropped.swap(held);
+    }
 }
 
 void GuardProgram::State::enter_changed(Step* first, Step* enter) {
@@ -219,6 +224,16 @@ bool GuardProgram::State::holds_by_python(const CheckedCondition& condition) {
     python.holds = holds > 0;
     python.asked = std::move(numbers);
     return false;
+}
+
+bool GuardProgram::State::flattens_to(const Step& flattened) {
+    // The first step of this kind holds what is read from here on: they are the last steps (`order.cpp`).
+    if (held.empty()) {
+        for (std::int32_t place : fetched_from) held.push_back(Ref<>::share(registers[place]));
+        for (const Step* step = &flattened; step->op != StepOp::Done; ++step)
+            if (step->from >= 0) held.push_back(Ref<>::share(registers[step->from]));
+    }
+    return torch_room::flattens_to(registers[flattened.from], flattened.object);
 }
 
 template <bool kCounting>
@@ -452,6 +467,9 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
                 continue;
             case StepOp::Offset:
                 if (static_cast<std::uint64_t>(torch_room::storage_offset(from)) != step->version) goto failed;
+                continue;
+            case StepOp::Flattened:
+                if (!flattens_to(*step)) goto failed;
                 continue;
             case StepOp::Subclass: {
                 // The result of an abstract base class does not change until a class is registered.

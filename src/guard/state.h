@@ -61,6 +61,8 @@ struct GuardProgram::State {
     std::unique_ptr<DistinctObjects> distinct;
     /// Results of Computed steps: the only objects that a check creates. They live until the next check.
     std::vector<Ref<>> computed;
+    /// What the registers have, from the first step on that runs code of the program. Until the next check.
+    std::vector<Ref<>> held;
     std::vector<std::int32_t> walked;  // the Enters whose blocks the last run did not skip
     QuickCheck quick;
     QuickCheckPolicy quick_policy;
@@ -91,6 +93,7 @@ struct GuardProgram::State {
     bool execute_steps(Step* first, PyObject* const* slots, PyObject* function);
     bool check(PyObject* const* slots, PyObject* function);
     bool holds(const CheckedCondition& condition);
+    bool flattens_to(const Step& flattened);
     bool holds_by_python(const CheckedCondition& condition);
     std::optional<Number> read_number(const Term& term) const;
     std::vector<std::string> changed_numbers(PyObject* const* slots, PyObject* function);

@@ -12,6 +12,7 @@
 #include "torch/second_backward.h"
 #include "torch/settings.h"
 #include "torch/tensor.h"
+#include "torch/wrappers.h"
 
 namespace stator {
 
@@ -94,6 +95,7 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
     const bool shares_memory = entry.graph.as_captured && entry.graph.shared_memory.matters(inputs);
     PyObject* compiled = shares_memory ? entry.graph.as_captured.get() : entry.graph.compiled.get();
     failure->before = entry.graph.undo.keep(inputs);
+    torch_room::WithoutTorchFunctions without_torch_functions(entry.graph.has_wrappers);
     Ref<> answer;
     if (entry.graph.is_recorded && compiled == entry.graph.compiled.get()) {
         Held held(inputs);

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -405,6 +406,31 @@ bool leaves_calls_enabled(PyFunctionObject* function) {
 
 }  // namespace
 
+namespace {
+
+/// Whether it is the Python function `torch.autograd.Function.apply`, which runs `forward` through C code.
+bool is_apply(PyFunctionObject* function) {
+    static PyObject* const apply = [] {
+        Ref<> bound = find_imported("torch.autograd.function", "Function");
+        bound = Ref<>::steal(PyObject_GetAttrString(bound.get(), "apply"));
+        PyErr_Clear();
+        return bound && PyMethod_Check(bound.get()) ? Py_NewRef(PyMethod_GET_FUNCTION(bound.get())) : nullptr;
+    }();
+    return apply != nullptr && reinterpret_cast<PyObject*>(function) == apply;
+}
+
+bool is_of_pytorch(PyFunctionObject* function) {
+    PyObject* module = PyDict_GetItemWithError(function->func_globals, interned("__name__"));
+    return module != nullptr && PyUnicode_Check(module) && utf8(module).starts_with("torch.");
+}
+
+}  // namespace
+
+PyObject* FrameRun::handle_forward(PyThreadState* thread, cpython::Frame* frame, void* context) {
+    if (is_of_pytorch(cpython::function_of(frame))) return cpython::run(thread, frame);
+    return handle_callback(thread, frame, context);
+}
+
 PyObject* FrameRun::handle_disabled(PyThreadState* thread, cpython::Frame* frame, void* context) {
     cpython::HookCallbacks hooked(thread, handle_callback, context);
     return cpython::run(thread, frame);
@@ -419,6 +445,10 @@ PyObject* FrameRun::handle_callback(PyThreadState* thread, cpython::Frame* frame
         return cpython::run(thread, frame);
     }
     if (cpython::is_generator_frame(frame)) return handle_generator(thread, frame, context);
+    if (is_apply(function)) {
+        cpython::HookCallbacks hooked(thread, handle_forward, context);
+        return cpython::run(thread, frame);
+    }
     return run_frame(*static_cast<EntryCache*>(context), thread, frame, /*is_main=*/false);
 }
 

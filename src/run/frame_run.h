@@ -79,6 +79,7 @@ class FrameRun {
     bool is_idle(const Entry& entry);
 
     static PyObject* handle_primed(PyThreadState* thread, cpython::Frame* frame, void* context);
+    static PyObject* handle_forward(PyThreadState* thread, cpython::Frame* frame, void* context);
     static PyObject* handle_disabled(PyThreadState* thread, cpython::Frame* frame, void* context);
     static PyObject* handle_callback(PyThreadState* thread, cpython::Frame* frame, void* context);
     static PyObject* handle_generator(PyThreadState* thread, cpython::Frame* frame, void* context);

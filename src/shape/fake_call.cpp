@@ -9,6 +9,7 @@
 #include "torch/global_state.h"
 #include "torch/tensor.h"
 #include "torch/warnings.h"
+#include "torch/wrappers.h"
 
 namespace stator::shape {
 
@@ -80,6 +81,7 @@ Ref<> FakeCall::run(const Question& question, torch_room::OperationEffects* effe
     torch_room::KeepRandomState keep_random_state;
     WithoutLogging without_logging;
     torch_room::EffectsUnderFakeMode under_fake_mode(mode_);
+    torch_room::WithoutTorchFunctions without_torch_functions(has_wrapper());
     Ref<> returned;
     TakenError error;
     try {
@@ -123,6 +125,11 @@ Ref<> FakeCall::attempt(const Question& question) {
 
 bool FakeCall::has_wrapped_number() const {
     return std::ranges::any_of(metas_, &TensorMeta::is_wrapped_number);
+}
+
+bool FakeCall::has_wrapper() const {
+    return std::ranges::any_of(metas_,
+                               [](const TensorMeta& meta) { return torch_room::prototype_of(meta) != nullptr; });
 }
 
 bool FakeCall::stands_beside_tensor_like(const TensorMeta& number) const {

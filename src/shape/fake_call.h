@@ -37,6 +37,8 @@ class FakeCall {
     const std::vector<Ref<>>& fakes() const { return fakes_; }
     const torch_room::TensorMeta& meta(std::size_t index) const { return metas_[index]; }
     bool has_wrapped_number() const;
+    /// Whether an argument is of a wrapper subclass.
+    bool has_wrapper() const;
 
   private:
     void take_arguments(const Question& question);

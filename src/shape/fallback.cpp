@@ -19,6 +19,7 @@
 #include "torch/names.h"
 #include "torch/tensor.h"
 #include "torch/warnings.h"
+#include "torch/wrappers.h"
 
 namespace stator::shape {
 
@@ -29,7 +30,12 @@ using graph::Result;
 using torch_room::TensorMeta;
 
 bool is_real_or_fake(PyObject* tensor, bool fake) {
-    return fake ? torch_room::is_fake(tensor) : torch_room::is_plain_tensor(tensor);
+    return fake ? torch_room::consists_of_fakes(tensor) : torch_room::is_plain_tensor(tensor);
+}
+
+/// Whether two lists of storages have one in common.
+bool shares_one(const std::vector<const void*>& left, const std::vector<const void*>& right) {
+    return std::ranges::any_of(left, [&](const void* one) { return std::ranges::find(right, one) != right.end(); });
 }
 
 /// Reads the result of a call on these tensors, which are all fake or all real.
@@ -59,11 +65,14 @@ class Reader : public ResultReader {
         if (!is_real_or_fake(object, fake_))
             throw GaveUp{Status::Unsupported, "a result of type " + type_name(Py_TYPE(object))};
         TensorMeta meta = fake_ ? torch_room::read_fake_meta(object) : torch_room::read_meta(object);
-        if (meta.layout != torch_room::Layout{}) throw GaveUp{Status::Unsupported, "a result that is not strided"};
+        const bool is_wrapper = torch_room::prototype_of(meta) != nullptr;
+        if (!is_wrapper && meta.layout != torch_room::Layout{})
+            throw GaveUp{Status::Unsupported, "a result that is not strided"};
+        if (is_wrapper) kept_.push_back(Ref<>::share(object));
         Result result;
         result.kind = Result::Kind::Tensor;
         result.tensor = store_.intern(meta);
-        const void* storage = torch_room::storage_identity(object);
+        const std::vector<const void*> storages = torch_room::storages_of(object);
         for (std::size_t i = 0; i < tensors_.size(); ++i) {
             PyObject* tensor = tensors_[i].get();
             if (tensor == object) {
@@ -71,7 +80,7 @@ class Reader : public ResultReader {
                 base = -1;
                 break;
             }
-            if (base < 0 && torch_room::storage_identity(tensor) == storage) base = static_cast<int>(i);
+            if (base < 0 && shares_one(torch_room::storages_of(tensor), storages)) base = static_cast<int>(i);
         }
         return result;
     }
@@ -158,7 +167,8 @@ bool is_of_the_program(const Question& question) {
     PyErr_Clear();
     if (!module || !PyUnicode_Check(module.get())) return true;
     std::string_view name = utf8(module.get());
-    return name != "torch" && !name.starts_with("torch.") && name != "builtins" && name != "_operator";
+    return name != "torch" && !name.starts_with("torch.") && name != "builtins" && name != "_operator" &&
+           name != "stator.wrappers";
 }
 
 /// `torch.ops.aten.add` or one of its overloads.
@@ -269,6 +279,11 @@ void try_for_real(Store& store, Borrowed<> mode, const Question& question, Answe
     }
 }
 
+bool is_same_but_prototype(TensorMeta one, const TensorMeta& other) {
+    torch_room::set_prototype(one, torch_room::prototype_of(other));
+    return one == other;
+}
+
 Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     Answer answer;
     Ref<> returned;
@@ -294,7 +309,7 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     for (const void* storage : effects.written)
         for (std::size_t i = 0; i < call->fakes().size(); ++i) {
             int index = static_cast<int>(i);
-            if (torch_room::storage_identity(call->fakes()[i].get()) == storage &&
+            if (shares_one(torch_room::storages_of(call->fakes()[i].get()), {storage}) &&
                 std::find(answer.written.begin(), answer.written.end(), index) == answer.written.end())
                 answer.written.push_back(index);
         }
@@ -304,9 +319,13 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
         throw GaveUp{Status::Unsupported, "a result of type " + type_name(Py_TYPE(returned.get()))};
     for (std::size_t i = 0; i < call->fakes().size(); ++i) {
         TensorMeta now = torch_room::read_fake_meta(call->fakes()[i].get());
+        // (A prototype stays what it is as long as the metadata of the tensor does.)
+        const bool is_wrapper = torch_room::prototype_of(now) != nullptr;
+        if (is_wrapper && is_same_but_prototype(now, call->meta(i))) continue;
+        if (is_wrapper) kept.push_back(call->fakes()[i]);
         if (now != call->meta(i)) answer.changed_metadata.push_back({static_cast<int>(i), store.intern(now)});
     }
-    if (may_be_tried(question, answer)) try_for_real(store, mode, question, answer);
+    if (!call->has_wrapper() && may_be_tried(question, answer)) try_for_real(store, mode, question, answer);
     return answer;
 }
 

@@ -7,6 +7,7 @@
 #include "torch/arrays.h"
 #include "torch/names.h"
 #include "torch/tensor.h"
+#include "torch/wrappers.h"
 
 namespace stator::shape {
 
@@ -172,6 +173,8 @@ void Key::add_result(const graph::Result& result) {
             add(word_of(kNone));
             return;
         case Kind::Tensor:
+            // Two prototypes with equal contents are two objects.
+            if (torch_room::prototype_of(*result.tensor) != nullptr) cacheable_ = false;
             add(word_of(kTensor));
             add(address(store_.intern(*result.tensor)));
             return;

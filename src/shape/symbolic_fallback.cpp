@@ -1,5 +1,6 @@
 #include "shape/symbolic_fallback.h"
 
+#include <algorithm>
 #include <optional>
 #include <span>
 
@@ -9,6 +10,7 @@
 #include "graph/symbol_cell.h"
 #include "number/expressions.h"
 #include "shape/fake_call.h"
+#include "torch/wrappers.h"
 
 namespace stator::shape {
 
@@ -180,9 +182,21 @@ Answer generalized(Store& store, Symbols& symbols, const Question& question, Ans
 
 }  // namespace
 
+namespace {
+
+/// A prototype has the sizes of this call.
+bool has_wrapper(const Question& question) {
+    const TensorArguments tensors(question);
+    return std::ranges::any_of(tensors.nodes(), [](const graph::Node* node) {
+        return torch_room::prototype_of(*node->result.tensor) != nullptr;
+    });
+}
+
+}  // namespace
+
 bool generalize(Store& store, const Question& question, Answer& answer) {
     Expressions* numbers = table_of(question);
-    if (numbers == nullptr || answer.status != Status::Ok) return false;
+    if (numbers == nullptr || answer.status != Status::Ok || has_wrapper(question)) return false;
     try {
         Symbols symbols(*numbers);
         answer = generalized(store, symbols, question, answer);
@@ -193,6 +207,17 @@ bool generalize(Store& store, const Question& question, Answer& answer) {
     } catch (const NoSuchForm&) {
     }
     return false;
+}
+
+void decide(Expressions& numbers, const Expression* number, Borrowed<> function) {
+    try {
+        Symbols symbols(numbers);
+        Ref<> answer = checked(PyObject_CallOneArg(function.get(), symbols.number(Dim::of(number)).get()));
+        if (PyObject_IsTrue(answer.get()) < 0) throw PythonError();
+        symbols.learn_conditions();
+    } catch (const NoSuchForm&) {
+        numbers.specialize(number);
+    }
 }
 
 }  // namespace stator::shape

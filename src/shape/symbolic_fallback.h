@@ -12,4 +12,8 @@ namespace stator::shape {
 /// unchanged.
 bool generalize(Store& store, const Question& question, Answer& answer);
 
+/// Calls a Python function with a number that changes, as a SymInt. What it compares becomes relations. Throws
+/// PythonError.
+void decide(Expressions& numbers, const Expression* number, Borrowed<> function);
+
 }  // namespace stator::shape

@@ -24,6 +24,16 @@ bool matches(const DynamicPolicy::NamedSource& named, const std::string& text) {
     return found && found.get() != Py_None;
 }
 
+bool any_matches(const std::vector<DynamicPolicy::NamedSource>& all, const Source& source, int dimension) {
+    if (all.empty()) return false;
+    // As messages print it, and as it is without labels of arguments.
+    const std::string texts[] = {print(source), path(source)};
+    return std::ranges::any_of(all, [&](const DynamicPolicy::NamedSource& one) {
+        if (one.dimension >= 0 && dimension >= 0 && one.dimension != dimension) return false;
+        return matches(one, texts[0]) || matches(one, texts[1]);
+    });
+}
+
 }  // namespace
 
 const char* print(SymbolOrigin origin) {
@@ -35,7 +45,9 @@ const char* print(SymbolOrigin origin) {
         case SymbolOrigin::Marked:
             return "marked with mark_dynamic";
         case SymbolOrigin::MaybeMarked:
-            return "marked with maybe_mark_dynamic or mark_unbacked";
+            return "marked with maybe_mark_dynamic";
+        case SymbolOrigin::Unbacked:
+            return "marked with mark_unbacked, or named by torch.compiler.config.unbacked_sources";
         case SymbolOrigin::Named:
             return "named by torch.compiler.config.dynamic_sources";
         case SymbolOrigin::Listed:
@@ -47,13 +59,11 @@ const char* print(SymbolOrigin origin) {
 }
 
 bool DynamicPolicy::names(const Source& source, int dimension) const {
-    if (named.empty()) return false;
-    // As messages print it, and as it is without labels of arguments.
-    const std::string texts[] = {print(source), path(source)};
-    return std::ranges::any_of(named, [&](const NamedSource& one) {
-        if (one.dimension >= 0 && dimension >= 0 && one.dimension != dimension) return false;
-        return matches(one, texts[0]) || matches(one, texts[1]);
-    });
+    return any_matches(named, source, dimension);
+}
+
+bool DynamicPolicy::names_unbacked(const Source& source, int dimension) const {
+    return any_matches(unbacked, source, dimension);
 }
 
 bool DynamicPolicy::has_value(std::int64_t number) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ enum class SymbolOrigin : std::uint8_t {
     Changed,      // it had another value in another call
     Assigned,     // a variable that the program assigns before a graph break
     Marked,       // `mark_dynamic`
-    MaybeMarked,  // `maybe_mark_dynamic`, `mark_unbacked`
+    MaybeMarked,  // `maybe_mark_dynamic`
+    Unbacked,     // `mark_unbacked`, `unbacked_sources`
     Named,        // `dynamic_sources`
     Listed,       // `dynamic_values`
     Default,      // `dynamic=True`
@@ -39,20 +41,25 @@ struct DynamicPolicy {
     bool has_dynamic_ints_of_modules = false;  // `allow_unspec_int_on_nn_module`
     bool shares_symbols = true;                // `use_duck_shape`: equal sizes are taken to stay equal
     bool may_specialize_marked_sizes = false;  // `allow_ignore_mark_dynamic`
+    /// A symbol with more guards is specialized (`symbol_guard_limit_before_specialize`).
+    std::optional<std::int64_t> most_guards_of_symbol;
 
-    /// An entry of `torch.compiler.config.dynamic_sources`.
+    /// An entry of `torch.compiler.config.dynamic_sources` or `unbacked_sources`.
     struct NamedSource {
         std::string name;
         Ref<> pattern;       // the name as a compiled regular expression; empty if it is none
         int dimension = -1;  // of a tensor; -1 for all
     };
     std::vector<NamedSource> named;
-    std::vector<std::int64_t> values;  // `torch.compiler.config.dynamic_values`
+    std::vector<NamedSource> unbacked;  // those of `unbacked_sources` alone, which are in `named` too
+    std::vector<std::int64_t> values;   // `torch.compiler.config.dynamic_values`
 
     /// Whether something that was not seen to change may be a symbol, unless tensors are marked.
     bool may_be_dynamic_at_first() const { return !is_static_by_default || !named.empty() || !values.empty(); }
     /// Whether the settings name a number or a tensor; `dimension` is -1 for "any".
     bool names(const Source& source, int dimension = -1) const;
+    /// Whether they name the size of a tensor as one that is unbacked.
+    bool names_unbacked(const Source& source, int dimension) const;
     bool has_value(std::int64_t number) const;
 };
 

@@ -11,6 +11,7 @@
 #include "torch/global_state.h"
 #include "torch/names.h"
 #include "torch/tensor.h"
+#include "torch/wrappers.h"
 
 namespace stator::torch_room {
 
@@ -112,6 +113,23 @@ torch::autograd::Edge history_without_data(const at::Tensor& tensor) {
     return {std::move(error), 0};
 }
 
+void give_history(at::Tensor& tensor, const TensorMeta& meta) {
+    if (meta.requires_grad && meta.is_leaf)
+        tensor.set_requires_grad(true);
+    else if (meta.requires_grad)
+        torch::autograd::impl::set_gradient_edge(tensor, history_without_data(tensor));
+}
+
+Ref<> make_fake_wrapper(Borrowed<> fake_mode, const TensorMeta& meta) {
+    Ref<> fake = fake_wrapper(fake_mode, prototype_of(meta));
+    return translating_errors([&] {
+        at::Tensor tensor = THPVariable_Unpack(fake.get());
+        if (tensor.requires_grad() != meta.requires_grad && tensor.is_leaf()) tensor.set_requires_grad(false);
+        if (!tensor.requires_grad()) give_history(tensor, meta);
+        return fake;
+    });
+}
+
 [[noreturn]] void refuse(const char* what) {
     PyErr_Format(PyExc_NotImplementedError, "no FakeTensor for %s", what);
     throw PythonError();
@@ -142,6 +160,7 @@ namespace {
 
 template <class MakeEmpty>
 Ref<> make_fake_from(Borrowed<> fake_mode, const TensorMeta& meta, const MakeEmpty& make_empty) {
+    if (prototype_of(meta) != nullptr) return make_fake_wrapper(fake_mode, meta);
     if (meta.layout != Layout{}) refuse("a layout other than strided");
     if (meta.python_class != nullptr && meta.python_class != tensor_class() && meta.python_class != parameter_class())
         refuse("a subclass of torch.Tensor");
@@ -171,11 +190,7 @@ Ref<> make_fake_from(Borrowed<> fake_mode, const TensorMeta& meta, const MakeEmp
             checked(PyDict_SetItem(attributes.get(), names().is_param, Py_True));
 
         // Last, because history belongs to the Python tensor.
-        if (meta.requires_grad && meta.is_leaf) {
-            tensor.set_requires_grad(true);
-        } else if (meta.requires_grad) {
-            torch::autograd::impl::set_gradient_edge(tensor, history_without_data(tensor));
-        }
+        give_history(tensor, meta);
         return fake;
     });
 }
@@ -192,6 +207,11 @@ Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta, const NumberOf& nu
 }
 
 TensorMeta read_fake_meta(Borrowed<> fake) {
+    if (!is_fake(fake)) {
+        TensorMeta meta = read_meta(fake);
+        set_prototype(meta, fake.get());
+        return meta;
+    }
     Ref<> device = checked(PyObject_GetAttr(fake, names().fake_device));
     Ref<> attributes = checked(PyObject_GenericGetDict(fake, nullptr));
     return translating_errors([&] {

@@ -51,15 +51,18 @@ bool exits_without_code(const FunctionValue& function, const bytecode::Code& cod
 
 }  // namespace
 
+bool ExitWriter::runs_code_when_dropped(const PlanBuilder& plan, const GeneratorValue* generator) const {
+    if (!generator->started || generator->finished || generator->frame == nullptr) return false;
+    if (plan.known(generator) >= 0) return false;
+    const auto& frame = static_cast<const BytecodeFrame&>(*generator->frame);
+    return !exits_without_code(*frame.function, *frame.code, frame.at);
+}
+
 void ExitWriter::check_dropped_generators(const PlanBuilder& plan) const {
-    for (GeneratorValue* generator : generators_) {
-        if (!generator->started || generator->finished || generator->frame == nullptr) continue;
-        if (plan.known(generator) >= 0) continue;
-        auto& frame = static_cast<BytecodeFrame&>(*generator->frame);
-        if (exits_without_code(*frame.function, *frame.code, frame.at)) continue;
-        throw Break{BreakKind::UnknownObject, "the generator " + std::string(utf8(generator->name)) +
-                                                  " is dropped while suspended inside a try or with statement"};
-    }
+    for (GeneratorValue* generator : generators_)
+        if (runs_code_when_dropped(plan, generator))
+            throw Break{BreakKind::UnknownObject, "the generator " + std::string(utf8(generator->name)) +
+                                                      " is dropped while suspended inside a try or with statement"};
 }
 
 namespace {
@@ -194,10 +197,13 @@ void ExitWriter::offer_inputs(Value* result) {
     }
 }
 
-TraceExit ExitWriter::write_return(Value* result) {
+TraceExit ExitWriter::write_return(Value* result, const std::vector<GeneratorValue*>& held) {
     offer_inputs(result);
     PlanBuilder plan = begin();
     int returned = result->rebuild(plan);
+    // The plan makes a real generator and drops it at its end: that runs what is left of its `try`.
+    for (GeneratorValue* generator : held)
+        if (runs_code_when_dropped(plan, generator)) generator->rebuild(plan);
     check_dropped_generators(plan);
     write_modes(plan, /*is_return=*/true);
     plan.set_handled_exception(rebuild_handled(plan, stack_.handled_exception));

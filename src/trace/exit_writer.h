@@ -32,7 +32,8 @@ class ExitWriter {
           generators_(generators) {}
 
     /// For a program that returned a value.
-    TraceExit write_return(Value* result);
+    /// `held` are the generators in its variables, which CPython frees, and with that closes, when it has returned.
+    TraceExit write_return(Value* result, const std::vector<GeneratorValue*>& held);
     /// For a program that continues in the open frames. `runs_callbacks` says that the instruction of the innermost one
     /// will call code of the program.
     TraceExit write_break(bool runs_callbacks);
@@ -50,6 +51,7 @@ class ExitWriter {
     /// Breaks if a generator that the plan does not rebuild is suspended inside a `try` or `with`: CPython runs the
     /// rest of those when it frees the generator.
     void check_dropped_generators(const PlanBuilder& plan) const;
+    bool runs_code_when_dropped(const PlanBuilder& plan, const GeneratorValue* generator) const;
 
     Tracer& tracer_;
     const CallStack& stack_;

@@ -69,6 +69,14 @@ void Interpreter::guard_relation(const Expression& condition) {
     }
     relations_.push_back(std::move(relation));
     note_specialized();
+    if (dynamic_.most_guards_of_symbol) count_guards(condition);
+}
+
+void Interpreter::count_guards(const Expression& condition) {
+    for (const Expression* variable : numbers_.variables())
+        if (contains(condition, variable) && ++guards_of_symbols_[variable] > *dynamic_.most_guards_of_symbol &&
+            numbers_.resolved(variable)->op != Expression::Op::Constant && !variable->is_float)
+            numbers_.specialize(variable);
 }
 
 void Interpreter::ask(const Expression& question) {
@@ -113,8 +121,28 @@ std::vector<Source*> Interpreter::distinct_sources(const std::vector<Source*>& i
     return sources;
 }
 
+std::vector<UnbackedSymbol> Interpreter::unbacked_symbols() {
+    std::vector<UnbackedSymbol> symbols;
+    for (const Expression* number : numbers_.unbacked_numbers()) {
+        UnbackedSymbol symbol{number, numbers_.resolved(number), {}, {}};
+        if (!number->is_float) symbol.range = numbers_.range_of(number);
+        if (auto mark = size_marks_.find(number); mark != size_marks_.end()) symbol.mark = mark->second;
+        auto input = std::ranges::find(unbacked_sizes_, number, &UnbackedSize::number);
+        if (input != unbacked_sizes_.end()) {
+            symbol.source = input->source;
+            symbol.size = input->size;
+        } else if (auto origins = recorder_.numbers().origins_of(*number); !origins.empty()) {
+            symbol.origin = std::move(origins.front());
+        }
+        symbols.push_back(std::move(symbol));
+    }
+    return symbols;
+}
+
 Trace Interpreter::take_trace() {
     Trace trace;
+    trace.unbacked = unbacked_symbols();
+    trace.broken_mark = std::move(broken_mark_);
     recorder_.move_to(trace);
     trace.distinct = distinct_sources(trace.inputs);
     trace.guards = std::move(guards_);
@@ -134,8 +162,10 @@ Trace Interpreter::take_trace() {
     for (const Expression* variable : numbers_.variables()) {
         Symbol symbol{variable, numbers_.resolved(variable)};
         if (!variable->is_float) symbol.range = numbers_.range_of(variable);
-        if (auto marked = required_dynamic_.find(variable); marked != required_dynamic_.end())
-            symbol.marked = marked->second;
+        if (auto mark = size_marks_.find(variable); mark != size_marks_.end()) {
+            symbol.marked = mark->second.required;
+            symbol.hint_override = mark->second.hint_override;
+        }
         symbol.origin = origin_of(variable);
         if (auto found = specialized_by_.find(variable); found != specialized_by_.end())
             symbol.specialized_by = found->second;

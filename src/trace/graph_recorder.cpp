@@ -10,8 +10,10 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "torch/known.h"
+#include "torch/wrappers.h"
 #include "value/kinds/array.h"
 #include "value/kinds/sequence.h"
+#include "value/tensor/subclasses.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
 
@@ -134,7 +136,10 @@ graph::Node* GraphRecorder::add_item(graph::Node* node, std::size_t index, const
 
 void GraphRecorder::name_after(Value* value, Borrowed<> variable) {
     auto* array = cast<ArrayValue>(value);
-    TensorValue* tensor = array != nullptr ? array->payload : cast<TensorValue>(value);
+    auto* object = cast<TensorObjectValue>(value);
+    TensorValue* tensor = array != nullptr    ? array->payload
+                          : object != nullptr ? object->payload
+                                              : cast<TensorValue>(value);
     if (tensor == nullptr || tensor->node == nullptr || tensor->node->kind == graph::NodeKind::Placeholder) return;
     if (deferred_graphs_.is_open()) deferred_graphs_.note_name(tensor->node, std::string(utf8(variable)));
     graph_->name_after(tensor->node, utf8(variable));
@@ -163,7 +168,7 @@ Value* GraphRecorder::value_of(graph::Node* node, const graph::Result& result, s
             tensor->node = node;
             tensor->meta = result.tensor;
             numbers_.note_sizes(node, *result.tensor);
-            return tensor;
+            return seen_by_program(tracer_, tensor);
         }
         case graph::Result::Kind::Tuple:
         case graph::Result::Kind::List:
@@ -188,8 +193,18 @@ Value* GraphRecorder::value_of_items(graph::Node* node, const graph::Result& res
     return stator::make_tuple(tracer_, std::move(items), result.type != nullptr ? result.type : &PyTuple_Type);
 }
 
+namespace {
+
+/// The tensor in the graph; null for anything else.
+TensorValue* tensor_of(Value* value) {
+    auto* object = cast<TensorObjectValue>(value);
+    return object != nullptr ? object->payload : cast<TensorValue>(value);
+}
+
+}  // namespace
+
 void GraphRecorder::note_view(Value* view, TensorValue* base, const graph::Node& maker) {
-    if (auto* tensor = cast<TensorValue>(view)) {
+    if (auto* tensor = tensor_of(view)) {
         tensor->view_of = base;
         tensor->node->memory = memory_of(base->node);
         if (!tracer_.modes().current().grad) tensor->refuses_writes = true;
@@ -198,7 +213,7 @@ void GraphRecorder::note_view(Value* view, TensorValue* base, const graph::Node&
     } else if (SequenceValue* several = as_sequence(view)) {
         for (Value* item : several->items) {
             note_view(item, base, maker);
-            auto* tensor = cast<TensorValue>(item);
+            auto* tensor = tensor_of(item);
             if (tensor == nullptr) continue;
             tensor->refuses_writes = true;
             views_.note_view(tensor, base);
@@ -288,6 +303,7 @@ graph::Node* GraphRecorder::add_input(TensorValue* tensor) {
         node->extra_meta = meta_of_static(marked == "guarded");
     node->result.kind = graph::Result::Kind::Tensor;
     node->result.tensor = graph_->arena().make<torch_room::TensorMeta>(*tensor->meta);
+    if (PyObject* prototype = torch_room::prototype_of(*tensor->meta)) graph_->arena().keep(Ref<>::share(prototype));
     numbers_.note_sizes(node, *tensor->meta);
     histories_.note_input(tensor);
     return node;
@@ -304,6 +320,12 @@ void GraphRecorder::move_to(Trace& trace) {
     for (std::size_t i = 0; i < trace.inputs.size(); ++i)
         if (std::ranges::find(writes_.inputs(), trace.inputs[i], &TensorValue::source) != writes_.inputs().end())
             trace.written.push_back(i);
+    // A compiler does not know that a wrapper shares memory with the tensors that it consists of.
+    const bool has_wrapper = std::ranges::any_of(input_nodes_, [](const graph::Node* node) {
+        return node->result.kind == graph::Result::Kind::Tensor &&
+               torch_room::prototype_of(*node->result.tensor) != nullptr;
+    });
+    if (has_wrapper && !trace.written.empty()) keep_as_captured();
     for (const auto& [placeholder, draw] : draws_) {
         if (!graph_->is_finished()) break;
         auto share = [](PyObject* object) { return object == nullptr ? Ref<>() : Ref<>::share(object); };

@@ -1,6 +1,8 @@
 /// Generators, and the instructions of coroutines.
+#include "base/python_error.h"
 #include "cpython/opcodes.h"
 #include "trace/handlers.h"
+#include "value/kinds/exception.h"
 #include "value/protocol/operations.h"
 
 namespace stator::handlers {
@@ -85,11 +87,12 @@ Task Interpreter::throw_through_delegate(GeneratorValue* generator, GeneratorVal
         raised_inside = raised.exception;
     }
     generator->running = false;
-    if (raised_inside != nullptr) co_return co_await throw_here(generator, raised_inside);
-    if (item != exhausted()) {
-        if (is_generator_exit(exception)) raise(PyExc_RuntimeError, "generator ignored GeneratorExit");
-        co_return item;
+    if (raised_inside == nullptr && item != exhausted() && is_generator_exit(exception)) {
+        Ref<> ignored = checked(PyObject_CallFunction(PyExc_RuntimeError, "s", "generator ignored GeneratorExit"));
+        raised_inside = make_exception(*this, ignored.get());
     }
+    if (raised_inside != nullptr) co_return co_await throw_here(generator, raised_inside);
+    if (item != exhausted()) co_return item;
     if (is_generator_exit(exception)) co_return co_await throw_here(generator, exception);
     finish_delegation(*frame, delegate->returned == nullptr ? none() : delegate->returned);
     enter_generator(generator);

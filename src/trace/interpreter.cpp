@@ -198,7 +198,7 @@ void Interpreter::run() {
         try {
             interpret();
             if (trace_log_ != nullptr) note_made();
-            exit_ = exit_writer().write_return(result_);
+            exit_ = exit_writer().write_return(result_, held_at_return_);
             end_ = TraceEnd::Returned;
             return;
         } catch (const Break& reason) {
@@ -288,10 +288,19 @@ void Interpreter::step_until_interrupted() {
             stack_.start.at = frame.at;
         }
         if (instruction.op == bytecode::Op::ReturnValue || instruction.op == bytecode::Op::ReturnConst)
-            lifetimes_.check_return(frame, instruction);
+            note_return(frame, instruction);
         execute(frame, instruction);
         if (lifetimes_.needs_checks() && result_ == nullptr) lifetimes_.check_instruction();
     }
+}
+
+void Interpreter::note_return(BytecodeFrame& frame, const bytecode::Instruction& instruction) {
+    lifetimes_.check_return(frame, instruction);
+    if (stack_.frames.size() > 1 || generators_.empty()) return;
+    held_at_return_.clear();
+    for (Value* value : frame.slots)
+        if (auto* generator = value == nullptr ? nullptr : cast<GeneratorValue>(value))
+            held_at_return_.push_back(generator);
 }
 
 void Interpreter::note_made() {

@@ -48,6 +48,9 @@ class Interpreter final : public Tracer {
     [[noreturn]] void ask(const Expression& question) override;
     /// Records which numbers are constants since the last relation.
     void note_specialized();
+    /// Specializes symbols that have more guards than the settings allow.
+    void count_guards(const Expression& condition);
+    std::vector<UnbackedSymbol> unbacked_symbols();
 
     // --- the interface for opcode handlers ---
 
@@ -94,6 +97,7 @@ class Interpreter final : public Tracer {
     /// Executes an instruction of a deferred graph, and notes what it reads.
     void execute_deferred(BytecodeFrame& frame, const bytecode::Instruction& instruction);
     void complete_instruction(BytecodeFrame& frame, int pops, Completion complete, Value* result);
+    void note_return(BytecodeFrame& frame, const bytecode::Instruction& instruction);
     /// Notes the nodes and guards that the last instruction made.
     void note_made();
     /// Notes what the last instruction made, and the next instruction.
@@ -166,6 +170,7 @@ class Interpreter final : public Tracer {
     bool forbids_breaks_ = false;
     bool needs_random_number_ = false;  // the break is by a question about one
     std::vector<GeneratorValue*> generators_;
+    std::vector<GeneratorValue*> held_at_return_;             // by variables of the entered frame
     std::unordered_map<PyObject*, ModuleRole> module_roles_;  // by the globals of functions
     Value* result_ = nullptr;
 
@@ -175,6 +180,7 @@ class Interpreter final : public Tracer {
     std::vector<MismatchedCall> mismatched_calls_;
     std::vector<Relation> relations_;
     std::unordered_map<const Expression*, int> specialized_by_;  // positions in `relations_`
+    std::unordered_map<const Expression*, std::int64_t> guards_of_symbols_;
     std::size_t instructions_ = 0;
     std::size_t backward_jumps_ = 0;
     double decoding_seconds_ = 0;

@@ -54,6 +54,18 @@ struct Symbol {
     std::optional<Range> marked;  // the user says that it is dynamic, in this range: specializing it is an error
     SymbolOrigin origin = SymbolOrigin::Changed;
     int specialized_by = -1;  // the relation that made it a constant, by its position; -1 if there is none
+    std::optional<std::int64_t> hint_override;  // the size that compilers should optimize for
+};
+
+/// A number that has no value while tracing: the graph computes it, or it is a size of an input that is marked so.
+struct UnbackedSymbol {
+    const Expression* number;
+    const Expression* resolved;  // another number that it equals, or itself
+    Range range;
+    std::string origin;        // in words, if the graph computes it
+    Source* source = nullptr;  // the size of an input; null if the graph computes it
+    std::int64_t size = 0;     // in this call
+    SizeMark mark;
 };
 
 /// A condition on such numbers that later calls have to satisfy, and the line of the program that needs it. There is no
@@ -151,6 +163,8 @@ struct Trace {
     std::vector<MismatchedCall> mismatched_calls;
     // Their expressions live as long as the graph, and print as long as the arena.
     std::vector<Symbol> symbols;
+    std::vector<UnbackedSymbol> unbacked;
+    std::string broken_mark;  // sizes of this call are not what the user has said of them; empty if they are
     std::vector<Relation> relations;
 
     std::size_t instructions = 0;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "torch/tensor.h"
+#include "torch/wrappers.h"
 #include "trace/autograd_views.h"
 #include "trace/input_writes.h"
 #include "value/torch_modes.h"
@@ -100,7 +101,10 @@ void expect_no_row(const TensorValue* tensor) {
 }
 
 void expect_no_subclass(Tracer& tracer, const TensorValue* tensor) {
-    if (base_of(tensor)->is_of_object)
+    const TensorValue* base = base_of(tensor);
+    auto is_wrapper = [](const TensorValue* value) { return torch_room::prototype_of(*value->meta) != nullptr; };
+    // A wrapper that the program has made of tensors shares memory with all of them.
+    if ((base->is_of_object && !is_wrapper(base)) || (is_wrapper(tensor) && !is_wrapper(base)))
         tracer.break_graph(BreakKind::UnsupportedTensor, "an in-place operation on a tensor subclass");
 }
 

@@ -52,7 +52,7 @@ std::optional<SymbolOrigin> Tracer::origin_of_number(const Source& number) const
 }
 
 void Tracer::require_dynamic(const Expression* size, Range range) {
-    required_dynamic_.insert_or_assign(size, range);
+    size_marks_[size].required = range;
     // What is out of range is an error when the trace has ended.
     const std::int64_t hint = size->hint.integer();
     if (hint < range.least || hint > range.most) return;

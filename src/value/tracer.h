@@ -16,6 +16,7 @@
 #include "source/dynamic_policy.h"
 #include "source/knowledge.h"
 #include "value/break.h"
+#include "value/size_marks.h"
 #include "value/task.h"
 #include "value/undo_log.h"
 #include "value/value.h"
@@ -152,6 +153,13 @@ class Tracer {
     }
     /// A size that the user has marked as dynamic, within a range: specializing it is an error.
     void require_dynamic(const Expression* size, Range range);
+    /// What the user has said about a size: empty at first.
+    SizeMark& mark_of(const Expression* size) { return size_marks_[size]; }
+    /// Sizes of inputs that are unbacked numbers.
+    const std::vector<UnbackedSize>& unbacked_sizes() const { return unbacked_sizes_; }
+    void add_unbacked_size(UnbackedSize size) { unbacked_sizes_.push_back(std::move(size)); }
+    /// The sizes of this call are not what the user has said: an error when the trace has ended.
+    void note_broken_mark(std::string text) { broken_mark_ = std::move(text); }
 
     // --- exceptions, breaks, rolling back ------------------------------------------------------------------------
 
@@ -198,7 +206,9 @@ class Tracer {
     std::shared_ptr<Arena> number_arena_ = std::make_shared<Arena>();
     Expressions numbers_{*number_arena_, [this](const Expression& condition) { guard_relation(condition); },
                          [this](const Expression& question) { ask(question); }};
-    std::unordered_map<const Expression*, Range> required_dynamic_;
+    std::unordered_map<const Expression*, SizeMark> size_marks_;
+    std::vector<UnbackedSize> unbacked_sizes_;
+    std::string broken_mark_;
     std::unordered_map<const Expression*, SymbolOrigin> origins_;
     UndoLog undo_log_;
     std::vector<Guard> guards_;

@@ -8,6 +8,7 @@
 #include "torch/arrays.h"
 #include "torch/known.h"
 #include "torch/tensor.h"
+#include "torch/wrappers.h"
 #include "value/builtins/builtin.h"
 #include "value/builtins/numpy.h"
 #include "value/kinds/array.h"
@@ -76,7 +77,8 @@ DictViewValue::What what_of_view(PyObject* view) {
 Value* wrap(Tracer& tracer, PyObject* object) {
     PyTypeObject* type = Py_TYPE(object);
     if (is_constant(object)) return tracer.make<ConstantValue>(object);
-    if (torch_room::is_tensor(object) && !torch_room::is_plain_tensor(object) && is_followed_class(type)) {
+    if (torch_room::is_tensor(object) && !torch_room::is_plain_tensor(object) &&
+        (is_followed_class(type) || torch_room::is_wrapper_class(type))) {
         auto* tensor = tracer.make<TensorObjectValue>(type);
         tensor->outside = object;
         return tensor;

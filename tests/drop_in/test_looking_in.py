@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import torch._dynamo
 from torch._dynamo.utils import counters
 
 import stator
+from tests.support.log_messages import log_messages
 from tests.support.long import long_only
 from tests.support.processes import python
 
@@ -157,21 +157,14 @@ def test_logs_without_a_setting_and_without_installation():
 
 
 def test_logs_may_be_set_in_the_program():
-    logger = logging.getLogger("torch._dynamo.guards")
-    messages = []
-    handler = logging.Handler()
-    handler.emit = lambda record: messages.append(record.getMessage())
     compiled = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)
     compiled(torch.ones(2))
     torch._logging.set_logs(recompiles=True)
-    recompiles = logging.getLogger("torch._dynamo.guards.__recompiles")
-    recompiles.addHandler(handler)
     try:
-        compiled(torch.ones(3))
+        with log_messages("torch._dynamo.guards.__recompiles") as messages:
+            compiled(torch.ones(3))
     finally:
-        recompiles.removeHandler(handler)
         torch._logging.set_logs()
-    assert logger is not None
     assert len(messages) == 1 and messages[0].startswith("Recompiling function <lambda> in")
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 import torch
@@ -15,6 +13,7 @@ from torch._dynamo.testing import CompileCounter
 
 import stator
 from stator import dynamo_settings
+from tests.support.log_messages import log_messages
 from tests.support.long import long_only
 from tests.support.processes import python
 
@@ -52,18 +51,9 @@ def test_a_setting_without_effect_is_warned_of_once(monkeypatch):
             called()
 
 
-@contextmanager
-def _logged() -> Iterator[list[str]]:
+def _logged() -> AbstractContextManager[list[str]]:
     """Warnings in the log of torch."""
-    messages: list[str] = []
-    handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger("torch._dynamo.convert_frame")
-    logger.addHandler(handler)
-    try:
-        yield messages
-    finally:
-        logger.removeHandler(handler)
+    return log_messages("torch._dynamo.convert_frame")
 
 
 def sizes(compiled, count=4):

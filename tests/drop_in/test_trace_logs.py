@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch._dynamo
 
+from tests.support.log_messages import log_messages
 from tests.support.processes import fresh
 
 
@@ -21,22 +22,11 @@ def fresh_state(installed: None) -> Iterator[None]:
 
 def logged(artifact, call):
     """The messages of one artifact of torch's logs."""
-    messages = []
-
-    class Handler(logging.Handler):
-        def emit(self, record):
-            messages.append(record.getMessage())
-
     torch._logging.set_logs(**{artifact: True})
-    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.endswith(f".__{artifact}")]
-    handler = Handler()
-    for logger in loggers:
-        logger.addHandler(handler)
-    try:
+    with log_messages(
+        *(name for name in logging.root.manager.loggerDict if name.endswith(f".__{artifact}"))
+    ) as messages:
         call()
-    finally:
-        for logger in loggers:
-            logger.removeHandler(handler)
     return messages
 
 

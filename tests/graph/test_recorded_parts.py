@@ -545,4 +545,4 @@ def test_recordings_die_with_the_graph(recorder: Recorder) -> None:
     once()
     stator.reset()
     gc.collect()
-    assert len(alive) == 1 and alive[0]() is None
+    assert alive and all(one() is None for one in alive)

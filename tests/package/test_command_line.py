@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests.support.processes import python
+from tests.support.processes import beside_dynamo
 
 PROGRAM = """
 import torch
@@ -48,8 +48,8 @@ def without_rich(tmp_path):
 
 
 def test_the_doctor(without_rich):
-    printed = python("-c", f"import sys; sys.path.insert(0, {without_rich!r}); sys.argv = ['stator', 'doctor', '--quick']\n"
-                     "from stator.__main__ import main; main()", check=False)  # fmt: skip
+    program = f"import sys; sys.path.insert(0, {without_rich!r}); sys.argv = ['stator', 'doctor', '--quick']\n"
+    printed = beside_dynamo(program + "from stator.__main__ import main; main()", check=False)
     assert "frame hook" in printed and "nobody: Stator sets it for each call" in printed
     last = printed.splitlines()[-1]
     assert last.startswith("stator ") and "works: eager stator aot_eager" in last and "fails: none" in last
@@ -88,12 +88,13 @@ def test_explain(program, without_rich):
         "sys.argv = ['stator', 'explain', 'a_program:g', 'torch.ones(2)', '3']\n"
         "from stator.__main__ import main; main()"
     )
-    printed = python("-c", code)
+    printed = beside_dynamo(code)
     assert "1 graphs" in printed and "torch.relu(%l_x_)" in printed and "a_program.py:10" in printed
 
 
 def test_run_with_a_report(program):
-    printed = python("-m", "stator", "run", "--report", str(program))
+    code = f"import sys; sys.argv = ['stator', 'run', '--report', {str(program)!r}]\n"
+    printed = beside_dynamo(code + "from stator.__main__ import main; main()")
     assert printed.count("in f") == 3 + printed.count('print("in f")')
     assert "2 recompiles" in printed or "1 recompiles" in printed
     assert "input-output" in printed and "calls" in printed

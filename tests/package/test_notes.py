@@ -11,6 +11,7 @@ import torch
 import stator
 from stator import notes
 from tests.package.stand_in import real_engine
+from tests.support.log_messages import log_messages
 from tests.support.processes import fresh
 
 pytestmark = pytest.mark.skipif(real_engine() is None, reason="needs the engine")
@@ -22,9 +23,9 @@ def nothing_issued(monkeypatch, engine):
 
 
 @pytest.fixture
-def logged(caplog):
-    caplog.set_level(logging.INFO, logger="stator")
-    return caplog
+def logged():
+    with log_messages("stator", level=logging.INFO) as messages:
+        yield messages
 
 
 FAILING = """
@@ -75,7 +76,7 @@ def test_the_recompile_limit_is_reported_without_raising(logged):
         warnings.simplefilter("error")
         for n in range(12):
             assert torch.equal(compiled(x, n + 0.5), scaled(x, n + 0.5))
-    (message,) = [record.getMessage() for record in logged.records if "recompile limit" in record.getMessage()]
+    (message,) = [message for message in logged if "recompile limit" in message]
     assert "stator.config.recompile_limit" in message
 
 
@@ -111,7 +112,7 @@ def test_a_frame_that_has_nothing_to_capture(logged):
 
     compiled = stator.compile(f)
     assert torch.equal(compiled(torch.ones(2)), f(torch.ones(2)))
-    topics = [record.getMessage() for record in logged.records if "captures in a row" in record.getMessage()]
+    topics = [message for message in logged if "captures in a row" in message]
     assert len(topics) == 1 and __file__ in topics[0]
 
 
@@ -129,7 +130,7 @@ def test_inputs_that_share_memory(logged):
         for _ in range(2):
             compiled(base[:2], base[1:3])
     assert [note.topic for note in report.notes] == ["shared_memory"]
-    assert sum("shares memory" in record.getMessage() for record in logged.records) == 1
+    assert sum("shares memory" in message for message in logged) == 1
 
 
 def test_options_for_a_backend_that_takes_none():

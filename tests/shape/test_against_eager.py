@@ -51,7 +51,7 @@ def draw_samples(op: Any, dtype: torch.dtype, requires_grad: bool) -> list[tuple
 
 def calls_of(op: Any, dtype: torch.dtype, requires_grad: bool) -> Iterator[tuple[Any, tuple, dict]]:
     calls = samples(op, dtype, requires_grad)
-    layouts = LAYOUTS if LONG or dtype == torch.float32 else LAYOUTS[:2]
+    layouts = LAYOUTS if LONG or (dtype == torch.float32 and not requires_grad) else LAYOUTS[:2]
     others = [other for call in calls for other in against_eager.relayouts(*call, layouts)]
     empty = [other for call in calls[:1] for other in against_eager.emptied(*call)]
     for args, kwargs in calls + others + empty:

@@ -32,7 +32,7 @@ OTHERS = [
     if op.name not in (*rule_coverage.LISTED, *UNCHECKED) and not op.name.startswith("jiterator")  # for CUDA alone
 ]
 GROUPS = 16
-CALLS = 60 if LONG else 4  # of an operation
+CALLS = 60 if LONG else 2  # of an operation
 LARGEST = 1 << 16  # elements of a tensor that is made
 FIELDS = ("status", "written", "view_of", "views_of", "random", "side_effect")
 
@@ -179,7 +179,7 @@ def test_answers_hold_at_other_sizes(number: int, with_ints: bool) -> None:
     for op in LISTED[number::GROUPS]:
         try_samples(tally, op, CALLS, with_ints)
     check(tally)
-    assert tally.counts["compared"] > (2 if with_ints else 25), tally.counts
+    assert tally.counts["compared"] > (1 if with_ints else 12), tally.counts
 
 
 @pytest.mark.parametrize("number", range(GROUPS))

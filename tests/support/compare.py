@@ -26,6 +26,10 @@ ATOMS = (
     types.GetSetDescriptorType, types.MemberDescriptorType,
 )  # fmt: skip
 
+# Of these one object is like itself, and which object stands for it in the other world is not looked at.
+INDISTINCT = frozenset(ATOMS)
+PLAIN_KEYS = {str, int}
+
 SKIPPED_CLASS_ATTRIBUTES = {
     "__dict__", "__weakref__", "__abstractmethods__", "_abc_impl", "__doc__", "__module__", "_autograd_function_id",
 }  # fmt: skip
@@ -66,6 +70,8 @@ class Comparison:
 
     def same(self, expected: Any, actual: Any, path: str) -> None:
         """Raises Difference unless both values are alike, taken together with all that was compared before."""
+        if expected is actual and type(expected) in INDISTINCT:
+            return None
         if isinstance(expected, type):
             return self._same_class(expected, actual, path)
         self._same_type(expected, actual, path)
@@ -187,21 +193,24 @@ class Comparison:
             len(expected) == len(actual), f"length ({len(expected)} against {len(actual)})", expected, actual, path
         )
         for index, (one, other) in enumerate(zip(tuple(expected), tuple(actual))):
-            self.same(one, other, f"{path}[{index}]")
+            if one is not other or type(one) not in INDISTINCT:
+                self.same(one, other, f"{path}[{index}]")
 
     def _same_dict(self, expected: Any, actual: Any, path: str) -> None:
         if "_hooks" in path.rsplit("[", 1)[-1]:
             # The keys of hooks come from a counter that both worlds share.
             return self._same_sequence(list(expected.values()), list(actual.values()), path + ".values()")
-        plain_keys = all(isinstance(key, (str, int)) for key in expected)
-        if plain_keys and all(isinstance(key, (str, int)) for key in actual):
-            gone, extra = [k for k in expected if k not in actual], [k for k in actual if k not in expected]
-            self._require(not gone and not extra, f"keys (missing {gone}, added {extra})", expected, actual, path)
-            self._require(list(expected) == list(actual), "order of keys", list(expected), list(actual), path)
+        keys, others = list(expected), list(actual)
+        if PLAIN_KEYS.issuperset(map(type, keys)) and PLAIN_KEYS.issuperset(map(type, others)):
+            if keys != others:
+                gone, extra = [k for k in keys if k not in actual], [k for k in others if k not in expected]
+                self._require(not gone and not extra, f"keys (missing {gone}, added {extra})", expected, actual, path)
+                self._require(False, "order of keys", keys, others, path)
         else:
-            self._same_sequence(list(expected), list(actual), path + ".keys()")
-        for key, one, other in zip(list(expected), list(expected.values()), list(actual.values())):
-            self.same(one, other, f"{path}[{short(key)}]")
+            self._same_sequence(keys, others, path + ".keys()")
+        for key, one, other in zip(keys, list(expected.values()), list(actual.values())):
+            if one is not other or type(one) not in INDISTINCT:
+                self.same(one, other, f"{path}[{short(key)}]")
         if isinstance(expected, collections.defaultdict):
             self.same(expected.default_factory, actual.default_factory, path + ".default_factory")
         return None

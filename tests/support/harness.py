@@ -6,6 +6,7 @@ import os
 import random
 import sys
 import traceback
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +29,7 @@ from tests.support.engine import (
     reset,
     unbounded,
 )
+from tests.support.long import LONG
 from tests.support.worlds import Built, Source, T, World, is_plain
 
 __all__ = ["Built", "Source", "T", "captured", "same", "same_graph_as_dynamo", "unrelated"]
@@ -101,8 +103,8 @@ def run(world: World, seed: int) -> Outcome:
     return outcome
 
 
-def backward(outcome: Outcome) -> BaseException | None:
-    """Backward of the sum of the floating results; what it raised, if anything."""
+def differentiable(outcome: Outcome) -> list[torch.Tensor]:
+    """The results that have a backward pass."""
     found: list[torch.Tensor] = []
     visited: set[int] = set()
 
@@ -112,8 +114,8 @@ def backward(outcome: Outcome) -> BaseException | None:
                 return
             visited.add(id(value))
         if isinstance(value, torch.Tensor):
-            differentiable = value.requires_grad and value.grad_fn is not None and value.is_floating_point()
-            if differentiable and all(value is not one for one in found):
+            has_backward = value.requires_grad and value.grad_fn is not None and value.is_floating_point()
+            if has_backward and all(value is not one for one in found):
                 found.append(value)
         elif isinstance(value, (list, tuple)):
             for one in value:
@@ -123,10 +125,13 @@ def backward(outcome: Outcome) -> BaseException | None:
                 collect(one)
 
     collect(outcome.result)
-    if not found:
-        return None
+    return found
+
+
+def backward(results: list[torch.Tensor]) -> BaseException | None:
+    """Backward of the sum of the results; what it raised, if anything."""
     try:
-        sum(value.sum() for value in found).backward()
+        sum(value.sum() for value in results).backward()
     except Exception as error:
         return error
     return None
@@ -179,8 +184,9 @@ def compare_worlds(one: World, other: World, seed: int, where: str, grads: bool,
         together.same(one.kwargs, other.kwargs, f"{where}: keyword arguments")
         together.same(expected.result, actual.result, f"{where}: result")
         together.same(one.state()[2:], other.state()[2:], f"{where}: program and its globals")
-        if grads and expected.error is None:
-            same_error(backward(expected), backward(actual), f"{where}: backward")
+        results = differentiable(expected) if grads and expected.error is None else []
+        if results:
+            same_error(backward(results), backward(differentiable(actual)), f"{where}: backward")
             after = Comparison(tolerance)
             after.same(one.state(), other.state(), f"{where}: state after backward")
     return expected
@@ -251,8 +257,13 @@ def same(
             raise Difference(f"second call after mutation {number}: compiled again, though nothing changed")
 
     reset()
-    if compare_dynamo and counted and COMPARE_WITH_DYNAMO:
+    if compare_dynamo and counted and COMPARE_WITH_DYNAMO and (LONG or is_of_the_half_that_is_compared()):
         same_graph_as_dynamo(program, *make_args, kwargs=kwargs, under=under)
+
+
+def is_of_the_half_that_is_compared() -> bool:
+    """torch._dynamo takes longer than the rest of a test: `make test` asks it for the graphs of every other one."""
+    return zlib.crc32(os.environ.get("PYTEST_CURRENT_TEST", "").encode()) % 2 == 0
 
 
 def same_graph_as_dynamo(

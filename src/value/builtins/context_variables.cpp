@@ -158,7 +158,7 @@ Outcome reset_value(Tracer& tracer, const Arguments& arguments) {
         tracer.break_graph(BreakKind::UnknownFunction,
                            "ContextVar.reset is called with a token that the captured region has not made for it");
     set_undoably(tracer, token->is_used, true);
-    auto* step = tracer.make<ContextChange>(&_PyNone_Type, variable, token, reset);
+    auto* step = tracer.make<ContextChange>(Py_TYPE(Py_None), variable, token, reset);
     note_change(tracer, step, token->is_old_known, token->old);
     return tracer.none();
 }

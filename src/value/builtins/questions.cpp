@@ -14,18 +14,27 @@ namespace stator {
 
 namespace {
 
-/// Switches of PyTorch that are not part of the global state that every entry compares.
-constexpr const char* kSwitches[] = {"_get_cublas_allow_tf32", "_get_cudnn_allow_tf32", "_get_cudnn_benchmark",
-                                     "_get_cudnn_deterministic", "_get_nnpack_enabled"};
+struct Switch {
+    const char* module;
+    const char* name;
+};
+
+/// Switches of PyTorch and of Python that are not part of the global state that every entry compares.
+constexpr Switch kSwitches[] = {
+    {"torch._C", "_get_cublas_allow_tf32"}, {"torch._C", "_get_cudnn_allow_tf32"},
+    {"torch._C", "_get_cudnn_benchmark"},   {"torch._C", "_get_cudnn_deterministic"},
+    {"torch._C", "_get_nnpack_enabled"},    {"sys", "getrecursionlimit"},
+};
 
 template <std::size_t kSwitch>
 Outcome read_switch(Tracer& tracer, const Arguments& arguments) {
-    static PyObject* const function = imported("torch._C", kSwitches[kSwitch]);
+    static PyObject* const function = imported(kSwitches[kSwitch].module, kSwitches[kSwitch].name);
     if (arguments.count() != 0)
-        tracer.break_graph(BreakKind::UnknownFunction, std::string(kSwitches[kSwitch]) + " is called with arguments");
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           std::string(kSwitches[kSwitch].name) + " is called with arguments");
     Answer answer = ask(tracer.provenance(), function);
     if (!answer.object)
-        tracer.break_graph(BreakKind::UnknownFunction, std::string(kSwitches[kSwitch]) + " raises an error");
+        tracer.break_graph(BreakKind::UnknownFunction, std::string(kSwitches[kSwitch].name) + " raises an error");
     Value* value = tracer.outside(answer.source, answer.object.get());
     tracer.realize(value);
     return value;
@@ -70,7 +79,7 @@ Outcome subclasses(Tracer& tracer, const Arguments& arguments) {
 
 template <std::size_t... kAll>
 void register_switches(Handlers& handlers, std::index_sequence<kAll...>) {
-    (handlers.add("torch._C", kSwitches[kAll], read_switch<kAll>), ...);
+    (handlers.add(kSwitches[kAll].module, kSwitches[kAll].name, read_switch<kAll>), ...);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "value/kinds/class.h"
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -45,6 +46,9 @@ Value* new_instance(Tracer& tracer, PyTypeObject* type, newfunc made_by) {
     if (made_by == PyDict_Type.tp_new) return tracer.make<DictValue>(type);
     if (made_by == PyList_Type.tp_new) return tracer.make<ListValue>(type);
     if (made_by == PySet_Type.tp_new) return tracer.make<SetValue>(type);
+    // (Old programs call `apply` of an instance. What C code keeps in one can't be read.)
+    static const newfunc of_autograd = imported_class("torch.autograd.function", "Function")->tp_new;
+    if (made_by == of_autograd) return tracer.make<ObjectValue>(type);
     return nullptr;
 }
 

@@ -171,6 +171,18 @@ Outcome TracebackValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     tracer.break_graph(BreakKind::UnknownObject, "the frames of a traceback are read");
 }
 
+bool TracebackValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    if (name.get() != interned("tb_next") || value == nullptr) return false;
+    tracer.realize(value);
+    const bool is_entry = value->type() == &PyTraceBack_Type && value->source == nullptr;
+    if (!is_entry && value->object() != Py_None) return false;
+    auto* next = is_entry ? static_cast<TracebackValue*>(value) : nullptr;
+    for (const TracebackValue* entry = next; entry != nullptr; entry = entry->next_entry)
+        if (entry == this) tracer.raise(PyExc_ValueError, "traceback loop detected");
+    set_undoably(tracer, next_entry, next);
+    return true;
+}
+
 int TracebackValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     int rest = next_entry == nullptr ? -1 : next_entry->rebuild(plan);

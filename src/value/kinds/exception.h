@@ -24,6 +24,7 @@ struct TracebackValue final : Value {
 
     PyTypeObject* type() const override { return &PyTraceBack_Type; }
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
+    bool set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) override;
     int rebuild(PlanBuilder& plan) override;
     std::string print() const override { return "traceback"; }
 };

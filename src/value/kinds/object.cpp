@@ -204,7 +204,35 @@ bool ObjectValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
     return own_dict != nullptr && own_dict->remove(tracer, tracer.constant(name)) != nullptr;
 }
 
+namespace {
+
+/// `error.__cause__ = other`, and the same of `__context__`, of an exception from outside.
+void link_exception(Tracer& tracer, ObjectValue* exception, Borrowed<> name, Value* value) {
+    const bool is_cause = name.get() == interned("__cause__");
+    if (value->object() != Py_None &&
+        PyType_IsSubtype(value->type(), reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) == 0)
+        tracer.raise(PyExc_TypeError, std::string("exception ") + (is_cause ? "cause" : "context") +
+                                          " must be None or derive from BaseException");
+    set_undoably(tracer, exception->attributes, exception->attributes);
+    auto put = [&](PyObject* key, Value* held) {
+        std::erase_if(exception->attributes, [&](auto& attribute) { return attribute.first == key; });
+        exception->attributes.emplace_back(key, held);
+    };
+    put(tracer.keep(Ref<>::share(name.get())), value);
+    if (is_cause) put(interned("__suppress_context__"), tracer.boolean(true));
+    tracer.effects().log({PlanOp::SetAttribute, {exception, value}, name});
+}
+
+}  // namespace
+
 bool ObjectValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    const bool links = name.get() == interned("__cause__") || name.get() == interned("__context__");
+    if (links && value != nullptr && source != nullptr &&
+        PyType_IsSubtype(class_, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) != 0) {
+        tracer.realize(value);
+        link_exception(tracer, this, name, value);
+        return true;
+    }
     if (name.get() != interned("__dict__") || class_->tp_dictoffset == 0) return false;
     tracer.effects().expect_made_in_trace(this);
     tracer.realize(value);

@@ -82,11 +82,8 @@ ScalarValue* make_scalar(Tracer& tracer, PyTypeObject* type, const Arguments& ar
 }
 
 Value* unwrapped(Tracer& tracer, Value* value) {
-    if (auto* tensor = cast<TensorObjectValue>(value);
-        tensor != nullptr && !has_active_torch_function(tracer, tensor)) {
-        tracer.realize(tensor);
-        return tensor->payload;
-    }
+    if (auto* tensor = cast<TensorObjectValue>(value); tensor != nullptr && !has_active_torch_function(tracer, tensor))
+        return tensor->tensor(tracer);
     auto* scalar = cast<ScalarValue>(value);
     return scalar == nullptr ? value : scalar->plain(tracer);
 }

@@ -60,6 +60,23 @@ bool is_evaluated_late(PyObject* descriptor) {
            owner == "typing.TypeAliasType";
 }
 
+/// Whether the program can't tell what two reads of an attribute gave. The `ctx` of a `torch.autograd.Function` makes a
+/// tuple of its saved tensors at each read, and anew those tensors that `forward` returned.
+bool is_one_object(PyObject* owner, PyObject* first, PyObject* second) {
+    if (first == second || is_safe_to_compare(first)) return true;
+    static PyTypeObject* const contexts = imported_class("torch._C", "_FunctionBase");
+    if (PyType_IsSubtype(Py_TYPE(owner), contexts) == 0 || !PyTuple_CheckExact(first) || !PyTuple_CheckExact(second) ||
+        PyTuple_GET_SIZE(first) != PyTuple_GET_SIZE(second))
+        return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(first); ++i) {
+        PyObject *one = PyTuple_GET_ITEM(first, i), *other = PyTuple_GET_ITEM(second, i);
+        const bool are_tensors =
+            Py_TYPE(one) == torch_room::known().tensor_class && Py_TYPE(other) == torch_room::known().tensor_class;
+        if (!are_tensors && !is_one_object(owner, one, other)) return false;
+    }
+    return true;
+}
+
 /// A field of an instance that C code stores: a slot, or a getter written in C.
 Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) {
     PyObject* real = self->object();
@@ -93,7 +110,7 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
         raise_empty(tracer, self, name);
     }
     Ref<> second = checked(Py_TYPE(raw)->tp_descr_get(raw, real, reinterpret_cast<PyObject*>(Py_TYPE(real))));
-    if (first.get() != second.get() && !is_safe_to_compare(first.get()))
+    if (!is_one_object(real, first.get(), second.get()))
         tracer.break_graph(BreakKind::UnknownObject, "attribute '" + std::string(utf8(name)) + "' of " +
                                                          type_name(self->type()) + " is a new object at each read");
     Source* source = tracer.provenance().child(self->source, Access::Member, name, 0, first.get());
@@ -402,8 +419,14 @@ Task bound_or_fallback(Tracer& tracer, Value* attribute, PyObject* found, Value*
     co_return co_await forwarded(call_fallback(tracer, self, name));
 }
 
-/// `int | str`: an immutable object, whose attributes are read while tracing.
-Value* attribute_of_union(Tracer& tracer, Value* self, Borrowed<> name) {
+/// Whether `list[int]` has this attribute itself. It has others from its class.
+bool is_of_alias(Borrowed<> name) {
+    return name.get() == interned("__args__") || name.get() == interned("__origin__") ||
+           name.get() == interned("__parameters__");
+}
+
+/// `int | str`, `list[int]`: immutable objects, whose attributes are read while tracing.
+Value* attribute_of_frozen(Tracer& tracer, Value* self, Borrowed<> name) {
     if (self->source != nullptr) tracer.guard({GuardKind::Identity, self->source, self->object()});
     Ref<> answer = Ref<>::steal(PyObject_GetAttr(self->object(), name));
     if (!answer) tracer.raise_from_python();
@@ -423,9 +446,10 @@ Outcome through_own_getter(Tracer& tracer, Value* self, Borrowed<> name) {
     cpython::lookup_in_mro(type, interned("__getattribute__"), &owner);
     if (owner == &PyBaseObject_Type || (owner != nullptr && owner->tp_getattro == PyObject_GenericGetAttr))
         return nullptr;
-    static PyObject* const union_class = imported("types", "UnionType");
-    if (reinterpret_cast<PyObject*>(type) == union_class && self->object() != nullptr)
-        return attribute_of_union(tracer, self, name);
+    static PyTypeObject* const union_class = imported_class("types", "UnionType");
+    static PyTypeObject* const alias_class = imported_class("types", "GenericAlias");
+    if (self->object() != nullptr && (type == union_class || (type == alias_class && is_of_alias(name))))
+        return attribute_of_frozen(tracer, self, name);
     // PyTorch reads attributes of modules too, and those reads are not traced one by one.
     bool is_module = PyType_IsSubtype(type, torch_room::known().module_class) != 0;
     if (is_module || self->kind != Kind::Object || raw == nullptr || !PyFunction_Check(raw))

@@ -4,6 +4,7 @@
 /// Function runs later. `backward` must have no side effects, and everything that it reads has the value from when
 /// `forward` was called.
 #include <algorithm>
+#include <functional>
 
 #include "base/check.h"
 #include "base/imported.h"
@@ -19,6 +20,7 @@
 #include "value/effect_log.h"
 #include "value/kinds/class.h"
 #include "value/kinds/constant.h"
+#include "value/kinds/exception.h"
 #include "value/kinds/function.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
@@ -29,6 +31,7 @@
 #include "value/recorder.h"
 #include "value/tensor/dynamic_sizes.h"
 #include "value/tensor/function_transforms.h"
+#include "value/tensor/marked_functions.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
 #include "value/torch_modes.h"
@@ -128,6 +131,14 @@ struct Application {
     std::vector<TensorValue*> differentiable;
 };
 
+/// `backward`, traced for gradients of which some may be None.
+struct TracedBackward {
+    std::vector<bool> is_given;       // for each differentiable result, whether its gradient is a tensor
+    DeferredGraph graph;              // takes the gradients that are tensors
+    PyObject* raises = nullptr;       // the class of what the backward pass raises; null if nothing
+    PyObject* raises_with = nullptr;  // its arguments
+};
+
 /// Puts keyword arguments into the places that they have in `forward`, and, if `setup_context` sees them (`is_bound`),
 /// the omitted arguments too: otherwise these do not count as arguments.
 void bind_arguments(Tracer& tracer, Application& call, Value* forward, bool is_bound) {
@@ -165,20 +176,18 @@ void settle_results(Tracer& tracer, Application& call) {
     const FunctionContext* context = call.context;
     tracer.realize(call.result);
     bool is_tuple = call.result->kind == Kind::Tuple && call.result->type() == &PyTuple_Type;
-    if (is_tuple)
-        call.results = static_cast<TupleValue*>(call.result)->all(tracer);
-    else if (call.result->kind == Kind::Tensor || call.result->object() == Py_None)
-        call.results = {call.result};
-    else
-        refuse(tracer, "returns a " + call.result->print());
+    // (PyTorch makes a tuple of a named tuple.)
+    if (!is_tuple && call.result->kind == Kind::Tuple) refuse(tracer, "returns a " + call.result->print());
+    call.results = {call.result};
+    if (is_tuple) call.results = static_cast<TupleValue*>(call.result)->all(tracer);
+    for (Value* result : call.results) tracer.realize(result);
     for (Value* written : context->written)
         if (!contains(call.results, written)) refuse(tracer, "marks a tensor with mark_dirty that it does not return");
     for (std::size_t i = 0; i < call.results.size(); ++i) {
         Value*& result = call.results[i];
         if (result->kind == Kind::TensorObject) refuse(tracer, "returns a " + result->print());
         auto* tensor = cast<TensorValue>(result);
-        if (tensor == nullptr) continue;
-        tracer.realize(tensor);
+        if (tensor == nullptr) continue;  // what is no tensor is returned as it is
         if (std::ranges::count(call.results, result) > 1) refuse(tracer, "returns a tensor twice");
         if (tensor->is_row) refuse(tracer, "returns a tensor obtained by iterating over another tensor");
         bool is_written = contains(context->written, tensor);
@@ -205,16 +214,20 @@ void settle_results(Tracer& tracer, Application& call) {
     if (!is_tuple) call.result = call.results[0];
 }
 
-/// The arguments of `backward`: a placeholder for each gradient, zeros for results without one.
-std::vector<Value*> gradients_of(Tracer& tracer, const Application& call, std::vector<TensorValue*>& stand_ins) {
+/// The arguments of `backward`: a placeholder for each gradient that is given, zeros for results without one.
+std::vector<Value*> gradients_of(Tracer& tracer, const Application& call, const std::vector<bool>& is_given,
+                                 std::vector<TensorValue*>& stand_ins) {
     static PyObject* const like = imported("torch", "empty_like");
     static PyObject* const zeros = imported("torch", "zeros");
     std::vector<Value*> gradients;
     for (Value* result : call.results) {
         auto* tensor = cast<TensorValue>(result);
-        if (tensor == nullptr) {
+        const auto place = std::ranges::find(call.differentiable, tensor) - call.differentiable.begin();
+        const bool is_differentiable = tensor != nullptr && place < std::ssize(call.differentiable);
+        if (tensor == nullptr || (is_differentiable && !is_given[static_cast<std::size_t>(place)]) ||
+            (!is_differentiable && !call.context->materializes_gradients)) {
             gradients.push_back(tracer.none());
-        } else if (std::ranges::find(call.differentiable, tensor) != call.differentiable.end()) {
+        } else if (is_differentiable) {
             auto* gradient = static_cast<TensorValue*>(tracer.recorder().emit_function(like, Arguments::of(tensor)));
             gradient->is_gradient = true;
             stand_ins.push_back(gradient);
@@ -231,8 +244,30 @@ std::vector<Value*> gradients_of(Tracer& tracer, const Application& call, std::v
     return gradients;
 }
 
-/// The gradients of the arguments that need one, among the results of `backward`.
-std::vector<Value*> gradients_for_arguments(Tracer& tracer, const Application& call, Value* given) {
+/// What PyTorch raises about these results of `backward`; empty if they fit.
+std::string error_about(const Application& call, const std::vector<Value*>& gradients) {
+    const std::string start =
+        "function " + std::string(utf8(checked(PyType_GetName(call.function->held)).get())) + "Backward returned a";
+    if (gradients.size() != call.arguments.size())
+        return start + "n incorrect number of gradients (expected " + std::to_string(call.arguments.size()) + ", got " +
+               std::to_string(gradients.size()) + ")";
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+        if (call.arguments[i]->kind != Kind::Tensor && gradients[i]->object() != Py_None)
+            return start + " gradient different than None at position " + std::to_string(i + 1) +
+                   ", but the corresponding forward input was not a Variable";
+    return {};
+}
+
+/// A compiler runs the backward pass when it compiles: one that raises is left as it was captured.
+void expect_raising_is_possible(Tracer& tracer) {
+    if (tracer.run_by() != Tracer::RunBy::Compiler) return;
+    if (!tracer.wants_one_graph()) refuse(tracer, "raises an exception in backward");
+    tracer.recorder().keep_as_captured();
+}
+
+/// The gradients of the arguments that need one, among the results of `backward`; or what PyTorch raises about them.
+std::vector<Value*> gradients_for_arguments(Tracer& tracer, const Application& call, Value* given,
+                                            TracedBackward& traced) {
     tracer.realize(given);
     std::vector<Value*> gradients{given};
     if (given->kind == Kind::Tuple)
@@ -241,52 +276,78 @@ std::vector<Value*> gradients_for_arguments(Tracer& tracer, const Application& c
         refuse(tracer, "returns a " + given->print() + " in backward");
     for (Value* gradient : gradients) tracer.realize(gradient);
     while (gradients.size() > call.arguments.size() && gradients.back()->object() == Py_None) gradients.pop_back();
-    if (gradients.size() != call.arguments.size())
-        refuse(tracer, "returns a number of gradients that differs from the number of its inputs");
     std::vector<Value*> wanted;
+    if (const std::string error = error_about(call, gradients); !error.empty()) {
+        expect_raising_is_possible(tracer);
+        traced.raises = PyExc_RuntimeError;
+        traced.raises_with = tracer.keep(checked(Py_BuildValue("(s)", error.c_str())));
+        return wanted;
+    }
     for (std::size_t i = 0; i < gradients.size(); ++i) {
         auto* argument = cast<TensorValue>(call.arguments[i]);
         bool is_tensor = gradients[i]->kind == Kind::Tensor;
         if (!is_tensor && gradients[i]->object() != Py_None) refuse(tracer, "returns a gradient that is not a tensor");
-        if (argument == nullptr && is_tensor) refuse(tracer, "returns a gradient for an input that is not a tensor");
         if (argument != nullptr && argument->meta->requires_grad) wanted.push_back(gradients[i]);
     }
     return wanted;
 }
 
-/// The node that gives the results their history.
-void attach(Tracer& tracer, const Application& call, const DeferredGraph& backward, bool once) {
-    static PyObject* const maker = imported("stator.custom_gradients", "AttachBackward");
-    std::vector<TensorValue*> tensors;
-    for (Value* argument : call.arguments)
-        if (auto* tensor = cast<TensorValue>(argument); tensor != nullptr && tensor->meta->requires_grad)
-            tensors.push_back(tensor);
-    const std::size_t inputs = tensors.size();
-    Ref<> fresh = checked(PyList_New(0)), reads = checked(PyList_New(0)), saved = checked(PyList_New(0));
-    for (TensorValue* result : call.differentiable) {
-        checked(PyList_Append(fresh.get(), result->view_of == nullptr ? Py_True : Py_False));
-        tensors.push_back(result);
-    }
-    std::vector<Value*> others;
-    const std::size_t all = tensors.size();
-    for (TensorValue* read : backward.reads) {
-        std::size_t place = static_cast<std::size_t>(std::ranges::find(tensors, read) - tensors.begin());
-        if (place >= inputs && place < all && read->view_of != nullptr)
+/// The tensors that the node takes, and where each traced `backward` finds what it reads among them.
+struct HistoryOperands {
+    std::vector<TensorValue*> tensors;  // the inputs that get a gradient, then the results
+    std::size_t inputs;
+    std::vector<Value*> others;  // what is read besides
+
+    std::size_t place_of(Tracer& tracer, TensorValue* read) {
+        const auto known = static_cast<std::size_t>(std::ranges::find(tensors, read) - tensors.begin());
+        if (known >= inputs && known < tensors.size() && read->view_of != nullptr)
             refuse(tracer, "reads, in backward, a view that it returned");
-        if (place == all) {
-            place += others.size();
-            others.push_back(read);
-        }
-        checked(PyList_Append(reads.get(), checked(PyLong_FromSize_t(place)).get()));
+        if (known < tensors.size()) return known;
+        const auto other = static_cast<std::size_t>(std::ranges::find(others, read) - others.begin());
+        if (other == others.size()) others.push_back(read);
+        return tensors.size() + other;
+    }
+};
+
+/// A traced `backward` as `AttachBackward` takes it.
+Ref<> described(Tracer& tracer, const Application& call, const TracedBackward& traced, HistoryOperands& operands) {
+    Ref<> given = checked(PyTuple_New(std::ssize(traced.is_given)));
+    for (std::size_t i = 0; i < traced.is_given.size(); ++i)
+        PyTuple_SET_ITEM(given.get(), static_cast<Py_ssize_t>(i), Py_NewRef(traced.is_given[i] ? Py_True : Py_False));
+    Ref<> reads = checked(PyList_New(0)), saved = checked(PyList_New(0));
+    for (TensorValue* read : traced.graph.reads) {
+        checked(PyList_Append(reads.get(), checked(PyLong_FromSize_t(operands.place_of(tracer, read))).get()));
         checked(PyList_Append(saved.get(), contains(call.context->saved, read) ? Py_True : Py_False));
     }
+    PyObject* none = Py_None;
+    return checked(Py_BuildValue("(OOOOOO)", given.get(), traced.graph.runner, reads.get(), saved.get(),
+                                 traced.raises == nullptr ? none : traced.raises,
+                                 traced.raises == nullptr ? none : traced.raises_with));
+}
+
+/// The node that gives the results their history.
+void attach(Tracer& tracer, const Application& call, const std::vector<TracedBackward>& backward, bool once) {
+    static PyObject* const maker = imported("stator.custom_gradients", "AttachBackward");
+    HistoryOperands operands;
+    for (Value* argument : call.arguments)
+        if (auto* tensor = cast<TensorValue>(argument); tensor != nullptr && tensor->meta->requires_grad)
+            operands.tensors.push_back(tensor);
+    operands.inputs = operands.tensors.size();
+    Ref<> fresh = checked(PyList_New(0));
+    for (TensorValue* result : call.differentiable) {
+        checked(PyList_Append(fresh.get(), result->view_of == nullptr ? Py_True : Py_False));
+        operands.tensors.push_back(result);
+    }
+    Ref<> branches = checked(PyList_New(0));
+    for (const TracedBackward& traced : backward)
+        checked(PyList_Append(branches.get(), described(tracer, call, traced, operands).get()));
     Ref<> name = checked(PyType_GetName(call.function->held));
-    PyObject* target = tracer.keep(
-        checked(PyObject_CallFunction(maker, "OOnOOOO", name.get(), backward.runner, static_cast<Py_ssize_t>(inputs),
-                                      fresh.get(), reads.get(), saved.get(), once ? Py_True : Py_False)));
+    PyObject* target = tracer.keep(checked(PyObject_CallFunction(maker, "OOnOO", name.get(), branches.get(),
+                                                                 static_cast<Py_ssize_t>(operands.inputs), fresh.get(),
+                                                                 once ? Py_True : Py_False)));
     Arguments arguments;
-    arguments.positional.assign(tensors.begin(), tensors.end());
-    arguments.positional.push_back(make_tuple(tracer, std::move(others)));
+    arguments.positional.assign(operands.tensors.begin(), operands.tensors.end());
+    arguments.positional.push_back(make_tuple(tracer, std::move(operands.others)));
     tracer.deferred_graphs().emit_history(target, arguments, call.differentiable);
     for (TensorValue* result : call.differentiable)
         if (result->view_of != nullptr) set_undoably(tracer, result->refuses_writes, true);
@@ -301,18 +362,100 @@ std::vector<const Value*> reachable_by_backward(Tracer& tracer, const Applicatio
     return *std::move(found);
 }
 
+/// Which gradients may be given in one backward pass: all of them, or, if PyTorch is told not to make zeros, any.
+std::vector<std::vector<bool>> cases_of(Tracer& tracer, const Application& call) {
+    constexpr std::size_t kMost = 3;
+    const std::size_t count = call.differentiable.size();
+    if (call.context->materializes_gradients) return {std::vector<bool>(count, true)};
+    if (count > kMost) refuse(tracer, "calls set_materialize_grads(False) and returns more than three tensors");
+    std::vector<std::vector<bool>> cases;
+    for (std::size_t bits = 0; bits < (std::size_t{1} << count); ++bits) {
+        cases.emplace_back();
+        for (std::size_t i = 0; i < count; ++i) cases.back().push_back((bits >> i & 1) == 0);
+    }
+    return cases;
+}
+
+/// What `backward` raises where gradients are None.
+void note_raised(Tracer& tracer, const Value* raised, TracedBackward& traced) {
+    const auto* exception = cast<ExceptionValue>(raised);
+    bool is_known = exception != nullptr && !std::ranges::all_of(traced.is_given, std::identity());
+    std::vector<Ref<>> constants;
+    for (std::size_t i = 0; is_known && i < exception->arguments.size(); ++i) {
+        constants.push_back(exception->arguments[i]->as_constant(tracer));
+        is_known = bool(constants.back());
+    }
+    if (!is_known) refuse(tracer, "raises an exception in backward");
+    expect_raising_is_possible(tracer);
+    Ref<> arguments = checked(PyTuple_New(std::ssize(constants)));
+    for (std::size_t i = 0; i < constants.size(); ++i)
+        PyTuple_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i), constants[i].release());
+    traced.raises = reinterpret_cast<PyObject*>(exception->class_);
+    traced.raises_with = tracer.keep(std::move(arguments));
+}
+
+/// A backward pass runs where autocast is off, whatever it was in the forward pass.
+torch_room::Modes modes_of_backward(torch_room::Modes modes) {
+    for (torch_room::Modes::Autocast& autocast : modes.autocast) autocast.enabled = false;
+    return modes;
+}
+
+/// Traces `backward` for each case.
+Task trace_backward(Tracer& tracer, const Application& call, Value* backward, bool once,
+                    std::vector<TracedBackward>& traced) {
+    for (const std::vector<bool>& is_given : cases_of(tracer, call)) {
+        TracedBackward one{is_given, {}};
+        std::vector<const Value*> before = reachable_by_backward(tracer, call);
+        const std::size_t effects = tracer.effects().size();
+        const torch_room::Modes modes = tracer.modes().current(), inside = modes_of_backward(modes);
+        tracer.deferred_graphs().begin(DeferredGraph::Kind::Backward);
+        tracer.modes().set_runs_in_any_grad_mode(!once);
+        tracer.modes().set(inside);
+        std::vector<TensorValue*> stand_ins;
+        Arguments arguments;
+        arguments.positional = gradients_of(tracer, call, is_given, stand_ins);
+        arguments.positional.insert(arguments.positional.begin(), call.context);
+        const Value* raised = nullptr;
+        Value* given = nullptr;
+        try {
+            given = co_await operations::call(tracer, backward, arguments);
+        } catch (const Raised& exception) {
+            raised = exception.exception;
+        }
+        if (tracer.effects().size() != effects || tracer.modes().current() != inside ||
+            reachable_by_backward(tracer, call) != before)
+            refuse(tracer, "has side effects in backward");
+        std::vector<Value*> wanted;
+        if (raised != nullptr)
+            note_raised(tracer, raised, one);
+        else
+            wanted = gradients_for_arguments(tracer, call, given, one);
+        tracer.modes().set_runs_in_any_grad_mode(false);
+        tracer.modes().set(modes);
+        one.graph = tracer.deferred_graphs().end(stand_ins, wanted);
+        if (!one.graph.rereads.empty())
+            tracer.break_graph(BreakKind::ReadInBackward,
+                               "a torch.autograd.Function reads " + one.graph.rereads +
+                                   " in backward, which may change before the backward pass runs");
+        traced.push_back(std::move(one));
+    }
+    co_return tracer.none();
+}
+
 /// Traces `backward` and attaches it to the results.
 Task differentiate(Tracer& tracer, Application call) {
     static PyObject* const inherited_vjp = inherited("vjp");
+    static PyObject* const inherited_backward = inherited("backward");
     static PyObject* const is_once = imported("stator.custom_gradients", "is_once_differentiable");
-    if (!call.context->materializes_gradients) refuse(tracer, "calls set_materialize_grads(False)");
-    if (tracer.modes().current().autocast_anywhere()) refuse(tracer, "is called under autocast");
     Value* vjp = co_await call.function->get_attribute(tracer, interned("vjp"));
-    if (vjp->object() != inherited_vjp) refuse(tracer, "defines vjp");
     Value* boxed = co_await operations::get_attribute_or(tracer, call.function, interned("boxed_grads_call"),
                                                          tracer.boolean(false));
     if (boxed->object() != Py_False) refuse(tracer, "sets boxed_grads_call");
     Value* backward = co_await call.function->get_attribute(tracer, interned("backward"));
+    if (vjp->object() != inherited_vjp) {
+        if (backward->object() != inherited_backward) refuse(tracer, "defines backward and vjp");
+        backward = vjp;
+    }
     tracer.realize(backward);
     auto* function = cast<FunctionValue>(backward);
     if (function == nullptr || function->outside == nullptr)
@@ -321,38 +464,11 @@ Task differentiate(Tracer& tracer, Application call) {
     // The wrapper of this decorator reads the grad mode; the captured backward runs in both modes, so the wrapped
     // function is traced.
     if (once) backward = co_await backward->get_attribute(tracer, interned("__wrapped__"));
-
-    std::vector<const Value*> before = reachable_by_backward(tracer, call);
-    const std::size_t effects = tracer.effects().size();
-    const torch_room::Modes modes = tracer.modes().current();
-    tracer.deferred_graphs().begin(DeferredGraph::Kind::Backward);
-    tracer.modes().set_runs_in_any_grad_mode(!once);
     call.context->is_in_backward = true;
-    std::vector<TensorValue*> stand_ins;
-    std::vector<Value*> gradients = gradients_of(tracer, call, stand_ins);
-    gradients.insert(gradients.begin(), call.context);
-    Arguments arguments;
-    arguments.positional = std::move(gradients);
-    bool raises = false;
-    Value* given = nullptr;
-    try {
-        given = co_await operations::call(tracer, backward, arguments);
-    } catch (const Raised&) {
-        raises = true;
-    }
-    if (raises) refuse(tracer, "raises an exception in backward");
-    if (tracer.effects().size() != effects || tracer.modes().current() != modes ||
-        reachable_by_backward(tracer, call) != before)
-        refuse(tracer, "has side effects in backward");
-    std::vector<Value*> wanted = gradients_for_arguments(tracer, call, given);
-    tracer.modes().set_runs_in_any_grad_mode(false);
-    DeferredGraph deferred = tracer.deferred_graphs().end(stand_ins, wanted);
-    if (!deferred.rereads.empty())
-        tracer.break_graph(BreakKind::ReadInBackward,
-                           "a torch.autograd.Function reads " + deferred.rereads +
-                               " in backward, which may change before the backward pass runs");
+    std::vector<TracedBackward> traced;
+    co_await tracer.start(trace_backward(tracer, call, backward, once, traced));
     switch_gradients(tracer, true);
-    attach(tracer, call, deferred, once);
+    attach(tracer, call, traced, once);
     co_return call.result;
 }
 
@@ -416,6 +532,12 @@ Outcome method_apply(Tracer& tracer, const Arguments& arguments) {
     tracer.realize(function);
     expect_no_transform(tracer, "a torch.autograd.Function is applied");
     if (has_tensor_object(arguments)) refuse(tracer, "takes a tensor subclass");
+    if (torch_room::is_marked_in_graph(function->object())) {
+        Ref<> bound = checked(PyObject_GetAttrString(function->object(), "apply"));
+        Arguments given = arguments;
+        given.positional.erase(given.positional.begin());
+        return call_in_graph(tracer, tracer.keep(std::move(bound)), given);
+    }
     // Module backward hooks are registered on its autograd node, and count the inputs of that node.
     static PyObject* const of_hooks = imported("torch.nn.modules._functions", "BackwardHookFunction");
     if (function->object() == of_hooks) refuse(tracer, "of a module's backward hook is applied");

@@ -12,6 +12,7 @@
 #include "value/kinds/changing_number.h"
 #include "value/kinds/sequence.h"
 #include "value/recorder.h"
+#include "value/tensor/large_sizes.h"
 
 namespace stator {
 
@@ -188,6 +189,17 @@ Value* known_or(const DataCall& call) {
     return call.tracer.boolean(symbolic::decided(call.tracer, condition).value_or(otherwise));
 }
 
+/// `guard_size_oblivious`: the answer for sizes that are neither 0 nor 1.
+Value* known_for_large_sizes(const DataCall& call) {
+    Value* condition = call.argument(0, "expr");
+    if (!is_condition(condition)) return nullptr;
+    if (auto known = symbolic::decided(call.tracer, condition)) return call.tracer.boolean(*known);
+    const Expression& question = *expression_of(condition);
+    Expressions& numbers = call.tracer.numbers();
+    if (auto known = decided_for_large_sizes(numbers, question)) return call.tracer.boolean(*known);
+    numbers.ask(question);
+}
+
 Value* known_false(const DataCall& call) {
     Value* condition = call.argument(0, "x");
     if (!is_condition(condition)) return nullptr;
@@ -264,9 +276,12 @@ DataFunction find_function(Borrowed<> function) {
         {"sym_ite", sym_ite},
     };
     static const std::unordered_map<std::string_view, DataFunction> of_symbolic_shapes = {
-        {"guard_or_true", known_or<true>},          {"guard_or_false", known_or<false>},
-        {"statically_known_true", known_or<false>}, {"statically_known_false", known_false},
-        {"guard_size_oblivious", known_or<false>},  {"sym_and", sym_and},
+        {"guard_or_true", known_or<true>},
+        {"guard_or_false", known_or<false>},
+        {"statically_known_true", known_or<false>},
+        {"statically_known_false", known_false},
+        {"guard_size_oblivious", known_for_large_sizes},
+        {"sym_and", sym_and},
     };
     auto* python = reinterpret_cast<PyFunctionObject*>(function.get());
     if (!PyFunction_Check(function.get()) || python->func_module == nullptr || !PyUnicode_Check(python->func_module))

@@ -4,11 +4,13 @@
 #include "base/python_error.h"
 #include "cpython/objects.h"
 #include "shape/derived_strides.h"
+#include "shape/symbolic_fallback.h"
 #include "torch/known.h"
 #include "torch/names.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/sequence.h"
+#include "value/tensor/marks.h"
 
 namespace stator {
 
@@ -36,60 +38,6 @@ bool may_be_dynamic(const DynamicPolicy& policy, const TensorValue* tensor, cons
     return policy.names(*tensor->source) || !has_static_sizes(policy, tensor);
 }
 
-/// The marks of `torch._dynamo.mark_dynamic` and its relatives: sets of dimensions, among the attributes of a tensor.
-class Marks {
-  public:
-    explicit Marks(PyObject* tensor) : attributes_(cpython::instance_dict_if_made(tensor)) {}
-
-    bool are_there() const { return attributes_ != nullptr && PyDict_GET_SIZE(attributes_) > 0; }
-    /// Specializing it is an error: `mark_dynamic`, and `mark_unbacked(strict=True)`.
-    bool is_dynamic(std::size_t dimension) const {
-        return has(interned("_dynamo_dynamic_indices"), dimension) || is_strictly_unbacked(dimension);
-    }
-    bool is_strictly_unbacked(std::size_t dimension) const {
-        return has(interned("_dynamo_strict_unbacked_indices"), dimension);
-    }
-    /// Unbacked sizes too: to compilers they are symbols like others.
-    bool may_be_dynamic(std::size_t dimension) const {
-        return has(interned("_dynamo_weak_dynamic_indices"), dimension) ||
-               has(interned("_dynamo_propagated_dynamic_indices"), dimension) ||
-               has(interned("_dynamo_unbacked_indices"), dimension);
-    }
-    bool is_unbacked(std::size_t dimension) const {
-        return has(interned("_dynamo_unbacked_indices"), dimension) || is_strictly_unbacked(dimension);
-    }
-    bool is_static(std::size_t dimension) const { return has(interned("_dynamo_static_indices"), dimension); }
-    /// The bounds that `mark_dynamic` was given.
-    Range range(std::size_t dimension) const {
-        Range range;
-        PyObject* ranges = find(interned("_dynamo_dynamic_range"));
-        if (ranges == nullptr) return range;
-        Ref<> all = checked(PySequence_List(ranges));
-        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(all.get()); ++i) {
-            PyObject* one = PyList_GET_ITEM(all.get(), i);
-            if (number(one, "dim") != static_cast<std::int64_t>(dimension)) continue;
-            range.least = number(one, "min").value_or(Range::kNoLeast);
-            range.most = number(one, "max").value_or(Range::kNoMost);
-        }
-        return range;
-    }
-
-  private:
-    PyObject* find(PyObject* name) const { return are_there() ? PyDict_GetItemWithError(attributes_, name) : nullptr; }
-    bool has(PyObject* name, std::size_t dimension) const {
-        PyObject* dimensions = find(name);
-        if (dimensions == nullptr || !PyAnySet_Check(dimensions)) return false;
-        return PySet_Contains(dimensions, checked(PyLong_FromSize_t(dimension)).get()) == 1;
-    }
-    static std::optional<std::int64_t> number(PyObject* object, const char* name) {
-        Ref<> value = checked(PyObject_GetAttrString(object, name));
-        auto found = Number::of(value.get());
-        return found && !found->is_float() ? std::optional(found->integer()) : std::nullopt;
-    }
-
-    PyObject* attributes_;  // of the tensor; null if there are none
-};
-
 /// A number of the tensor's layout as a number from outside.
 Source* layout_source(Tracer& tracer, Source* tensor, Access access, std::size_t dimension, std::int64_t number) {
     PyObject* kept = tracer.keep(checked(PyLong_FromLongLong(number)));
@@ -98,6 +46,7 @@ Source* layout_source(Tracer& tracer, Source* tensor, Access access, std::size_t
 
 /// 0 and 1 are always constants.
 constexpr Range kDynamic{2, Range::kNoMost};
+constexpr Range kUnbacked{0, Range::kNoMost};
 
 /// With `dynamic=True`, equal sizes are taken to stay equal: they share the symbol of the first.
 void share_symbol(Tracer& tracer, const Expression* symbol) {
@@ -114,6 +63,7 @@ void share_symbol(Tracer& tracer, const Expression* symbol) {
 std::optional<SymbolOrigin> origin_of_size(const Tracer& tracer, const TensorValue* tensor, const Marks& marks,
                                            std::size_t dimension, const Source& size, std::int64_t value) {
     const DynamicPolicy& policy = tracer.dynamic();
+    if (marks.is_strictly_unbacked(dimension)) return SymbolOrigin::Unbacked;
     if (marks.is_dynamic(dimension)) return SymbolOrigin::Marked;
     // The backend has failed on a symbol for it.
     if (tracer.knowledge().backend_constants.contains(path(size))) return std::nullopt;
@@ -126,6 +76,20 @@ std::optional<SymbolOrigin> origin_of_size(const Tracer& tracer, const TensorVal
     return std::nullopt;
 }
 
+/// `specialize_on`: calls for which one of the criteria holds have a graph of their own. The criterion is computed with
+/// a symbol, and what it compares becomes relations.
+void decide_criteria(Tracer& tracer, const Marks& marks, std::size_t dimension, const Expression* symbol) {
+    Ref<> criteria = marks.criteria(dimension);
+    for (Py_ssize_t i = 0; criteria && i < PyList_GET_SIZE(criteria.get()); ++i) {
+        try {
+            shape::decide(tracer.numbers(), symbol, PyList_GET_ITEM(criteria.get(), i));
+        } catch (const PythonError&) {
+            PyErr_Clear();
+            tracer.note_broken_mark("a function of specialize_on raises an exception for " + path(*symbol->source));
+        }
+    }
+}
+
 void make_size_dynamic(Tracer& tracer, const TensorValue* tensor, const Marks& marks, std::size_t dimension,
                        Dim& size) {
     const std::int64_t value = size.value();
@@ -134,10 +98,55 @@ void make_size_dynamic(Tracer& tracer, const TensorValue* tensor, const Marks& m
     if (!origin) return;
     const Expression* symbol = tracer.numbers().variable(source, Number::of_int(value), kDynamic);
     tracer.set_origin(symbol, *origin);
+    tracer.mark_of(symbol).hint_override = marks.hint_override(dimension);
     if (*origin == SymbolOrigin::Default && tracer.dynamic().shares_symbols) share_symbol(tracer, symbol);
-    if (*origin == SymbolOrigin::Marked && !tracer.dynamic().may_specialize_marked_sizes)
+    decide_criteria(tracer, marks, dimension, symbol);
+    const bool is_specialized = tracer.numbers().resolved(symbol)->op == Op::Constant;
+    if (marks.is_dynamic(dimension) && !tracer.dynamic().may_specialize_marked_sizes && !is_specialized)
         tracer.require_dynamic(symbol, marks.range(dimension));
     size = Dim::of(tracer.numbers().resolved(symbol));
+}
+
+/// An earlier size with the same `shape_id`, which this one has to be equal to; null if there is none.
+const UnbackedSize* size_of_same_shape(Tracer& tracer, PyObject* shape_id) {
+    if (shape_id == nullptr) return nullptr;
+    for (const UnbackedSize& earlier : tracer.unbacked_sizes())
+        if (earlier.shape_id && PyObject_RichCompareBool(earlier.shape_id.get(), shape_id, Py_EQ) == 1) return &earlier;
+    PyErr_Clear();
+    return nullptr;
+}
+
+/// The same size as a number with a value, for guards: an unbacked number can't be part of one.
+const Expression* guarded_size(Tracer& tracer, Source* source, std::int64_t size) {
+    const Expression* symbol = tracer.numbers().variable(source, Number::of_int(size), kUnbacked);
+    tracer.set_origin(symbol, SymbolOrigin::Unbacked);
+    return symbol;
+}
+
+void make_size_unbacked(Tracer& tracer, const TensorValue* tensor, const Marks& marks, std::size_t dimension,
+                        Dim& size) {
+    const std::int64_t value = size.value();
+    Source* source = layout_source(tracer, tensor->source, Access::Size, dimension, value);
+    const Range bounds = marks.unbacked_range(dimension);
+    if (bounds.least != Range::kNoLeast || bounds.most != Range::kNoMost)
+        tracer.require_dynamic(guarded_size(tracer, source, value), bounds);
+    Expressions& numbers = tracer.numbers();
+    UnbackedSize unbacked{nullptr, source, value, Ref<>::share(marks.shape_id(dimension))};
+    if (const UnbackedSize* earlier = size_of_same_shape(tracer, unbacked.shape_id.get())) {
+        if (earlier->size != value)
+            tracer.note_broken_mark(path(*source) + " and " + path(*earlier->source) +
+                                    " are marked with the same shape_id, but are " + std::to_string(value) + " and " +
+                                    std::to_string(earlier->size));
+        numbers.decide(Op::Equal, guarded_size(tracer, source, value),
+                       guarded_size(tracer, earlier->source, earlier->size));
+        unbacked.number = earlier->number;
+    } else {
+        const Range range{std::max<std::int64_t>(bounds.least, 0), bounds.most};
+        unbacked.number = numbers.unbacked(/*is_float=*/false, range, value);
+    }
+    tracer.mark_of(unbacked.number).hint_override = marks.hint_override(dimension);
+    size = Dim::of(unbacked.number);
+    tracer.add_unbacked_size(std::move(unbacked));
 }
 
 /// A stride that changes although the sizes do not explain it.
@@ -161,12 +170,13 @@ const DynamicSizes* make_sizes_dynamic(Tracer& tracer, const TensorValue* tensor
         return nullptr;
     DynamicSizes dynamic;
     for (std::size_t i = 0; i < meta.dimensions(); ++i) {
-        // A symbol tells whether it was specialized. There is none for 0 and 1.
+        // Not if a symbol has to tell whether it was specialized (there is none for 0 and 1), or what `specialize_on`
+        // compares becomes guards, which can't be on unbacked numbers.
         const bool is_checked = marks.is_strictly_unbacked(i) && meta.sizes[i] >= 2;
-        if (marks.is_unbacked(i) && !is_checked && tracer.run_by() == Tracer::RunBy::Stator) {
+        const bool is_unbacked = marks.is_unbacked(i) || policy.names_unbacked(*tensor->source, static_cast<int>(i));
+        if (is_unbacked && !is_checked && !marks.criteria(i)) {
             dynamic.unbacked |= std::uint32_t{1} << i;
-            const std::int64_t size = meta.sizes[i].value();
-            meta.sizes[i] = Dim::of(tracer.numbers().unbacked(/*is_float=*/false, {0, Range::kNoMost}, size));
+            make_size_unbacked(tracer, tensor, marks, i, meta.sizes[i]);
         }
         if (meta.sizes[i].is_constant() && meta.sizes[i] >= 2)
             make_size_dynamic(tracer, tensor, marks, i, meta.sizes[i]);

@@ -47,6 +47,14 @@ Value* computes(Tracer& tracer, PyObject* function, const Arguments& arguments) 
     return tracer.recorder().emit_function(function, arguments);
 }
 
+/// The same for a result that the program may not use. TorchDynamo keeps the node, and so does the graph here.
+Value* unwraps(Tracer& tracer, PyObject* function, const Arguments& arguments) {
+    Value* result = tracer.recorder().emit_function(function, arguments);
+    if (auto* tensor = cast<TensorValue>(result); tensor != nullptr && tensor->node != nullptr)
+        tensor->node->has_effect = true;
+    return result;
+}
+
 /// Sets `requires_grad` of a tensor, and returns it. Unlike other operations that return an argument, it is known by
 /// its own node afterwards.
 Value* sets_requires_grad(Tracer& tracer, PyObject* function, const Arguments& arguments) {
@@ -90,13 +98,13 @@ void register_levels(Handlers& handlers) {
 void register_wrappers(Handlers& handlers) {
     STATOR_FUNCTION(kPredispatch, _add_batch_dim, computes);
     STATOR_FUNCTION(kPredispatch, _remove_batch_dim, computes);
-    STATOR_FUNCTION(kPredispatch, _unwrap_for_grad, computes);
+    STATOR_FUNCTION(kPredispatch, _unwrap_for_grad, unwraps);
     STATOR_FUNCTION(kPredispatch, _make_dual, computes);
     STATOR_FUNCTION(kPredispatch, _unpack_dual, computes);
     STATOR_FUNCTION(kFunctorch, _add_batch_dim, computes);
     STATOR_FUNCTION(kFunctorch, _remove_batch_dim, computes);
     STATOR_FUNCTION(kFunctorch, _wrap_for_grad, computes);
-    STATOR_FUNCTION(kFunctorch, _unwrap_for_grad, computes);
+    STATOR_FUNCTION(kFunctorch, _unwrap_for_grad, unwraps);
     STATOR_FUNCTION(kEager, _autograd_grad, computes);
     STATOR_FUNCTION(kEager, _set_tensor_requires_grad, sets_requires_grad);
 }

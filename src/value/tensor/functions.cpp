@@ -12,6 +12,7 @@
 #include "torch/names.h"
 #include "torch/tensor.h"
 #include "value/builtins/registry.h"
+#include "value/deferred_graph.h"
 #include "value/kinds/class.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/function.h"
@@ -147,7 +148,18 @@ torch_room::DeviceKind device_kind(Tracer& tracer, Borrowed<> name) {
     return torch_room::as_device(device.get())->kind;
 }
 
+/// A backward pass is traced as if autocast were off, which it need not be when it runs.
+void expect_known_autocast(Tracer& tracer) {
+    const TorchModes& modes = tracer.modes();
+    bool was_on = modes.at_entry().autocast_anywhere();
+    for (const TorchModes::EnteredContext& context : modes.contexts())
+        was_on |= context.restores == TorchModes::Restores::Autocast;
+    if (was_on && tracer.deferred_graphs().is_open() && !modes.current().autocast_anywhere())
+        tracer.break_graph(BreakKind::UnsupportedTensor, "a backward pass reads the state of autocast");
+}
+
 torch_room::Modes::Autocast autocast_of(Tracer& tracer, const Arguments& arguments, const char* otherwise) {
+    expect_known_autocast(tracer);
     Value* argument = !arguments.positional.empty() ? arguments.positional[0] : arguments.keyword("device_type");
     Ref<> device_type = argument == nullptr ? checked(PyUnicode_FromString(otherwise))
                                             : constant_argument(tracer, argument, "the device of autocast");
@@ -168,6 +180,7 @@ Outcome is_autocast_cpu_enabled(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome is_any_autocast_enabled(Tracer& tracer, const Arguments&) {
+    expect_known_autocast(tracer);
     return tracer.boolean(tracer.modes().current().autocast_anywhere());
 }
 
@@ -180,6 +193,7 @@ Outcome get_autocast_cpu_dtype(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome is_autocast_cache_enabled(Tracer& tracer, const Arguments&) {
+    expect_known_autocast(tracer);
     tracer.modes().rely_on_autocast();
     return tracer.boolean(tracer.modes().current().autocast_cache);
 }

@@ -115,9 +115,17 @@ void expect_no_hooks(Tracer& tracer, TensorValue* tensor) {
     }
 }
 
+/// Compilers that recompute activations look for what computes gradients.
+void mark_as_backward(Tracer& tracer, graph::Node* node) {
+    Ref<> meta = checked(PyDict_New());
+    checked(PyDict_SetItemString(meta.get(), "autograd_backward", Py_True));
+    node->extra_meta = tracer.recorder().graph_arena().keep(std::move(meta));
+}
+
 /// The gradients that a node computes, one for each of these tensors.
 std::vector<Value*> results_of(Tracer& tracer, graph::Node* node, const std::vector<TensorValue*>& of) {
     Recorder& recorder = tracer.recorder();
+    mark_as_backward(tracer, node);
     node->has_effect = node->is_visible_to_program = false;
     node->may_fail = true;
     node->result.kind = graph::Result::Kind::Tuple;

@@ -3,6 +3,7 @@
 #include "value/tensor/settings.h"
 
 #include <array>
+#include <string_view>
 #include <utility>
 
 #include "base/imported.h"
@@ -28,6 +29,7 @@ struct Setter {
 };
 constexpr std::array kSetters = {
     Setter{"torch._C", "_set_default_dtype"},
+    Setter{"torch", "set_default_dtype"},
     Setter{"torch._C", "_set_sdp_use_flash"},
     Setter{"torch._C", "_set_sdp_use_mem_efficient"},
     Setter{"torch._C", "_set_sdp_use_math"},
@@ -40,7 +42,7 @@ constexpr std::array kSetters = {
     Setter{"torch._C", "_set_deterministic_algorithms"},
 };
 
-constexpr std::size_t kDefaultDtype = 0;
+constexpr std::size_t kLastOfDefaultDtype = 1;
 
 /// A list of kernels as an argument in the graph: `torch.fx` can't write a `SDPBackend`, so nodes make them of names.
 Value* with_named_kernels(Tracer& tracer, Value* argument) {
@@ -68,7 +70,7 @@ Outcome call_setter(Tracer& tracer, const Arguments& arguments) {
     if (!constants.take(tracer, arguments))
         tracer.break_graph(BreakKind::UnknownObject, "a setting of PyTorch is set to a value that is not a constant");
     // A graph that aot_autograd has traced creates tensors of the default dtype that it finds when it runs.
-    if (kSetter == kDefaultDtype && tracer.run_by() == Tracer::RunBy::Compiler) {
+    if (kSetter <= kLastOfDefaultDtype && tracer.run_by() == Tracer::RunBy::Compiler) {
         if (!tracer.wants_one_graph())
             tracer.break_graph(BreakKind::UnsupportedTensor,
                                "the default dtype is set inside a function that a backend compiles");
@@ -84,7 +86,9 @@ Outcome call_setter(Tracer& tracer, const Arguments& arguments) {
     for (Value*& argument : in_graph.positional) argument = with_named_kernels(tracer, argument);
     for (Keyword& keyword : in_graph.keywords) keyword.value = with_named_kernels(tracer, keyword.value);
     // If the graph fails, the settings are restored: the program can't observe the call.
-    tracer.recorder().emit_effect(function, in_graph)->is_visible_to_program = false;
+    graph::Node* node = tracer.recorder().emit_effect(function, in_graph);
+    node->is_visible_to_program = false;
+    if (std::string_view(kSetters[kSetter].module) == "torch._C._autograd") node->location = nullptr;  // as TorchDynamo
     return tracer.none();
 }
 

@@ -9,8 +9,10 @@
 #include "effect/plan.h"
 #include "guard/numpy_numbers.h"
 #include "torch/dtypes.h"
+#include "torch/fake.h"
 #include "torch/names.h"
 #include "torch/tensor.h"
+#include "torch/wrappers.h"
 #include "value/break.h"
 #include "value/builtins/builtin.h"
 #include "value/builtins/numpy.h"
@@ -61,7 +63,11 @@ void TensorValue::realize(Tracer& tracer) {
     const torch_room::DynamicSizes* dynamic = nullptr;
     try {
         auto* read = tracer.arena().make<torch_room::TensorMeta>(torch_room::read_meta(outside));
-        if (is_of_object) read->python_class = torch_room::tensor_class();
+        if (torch_room::is_wrapper_class(Py_TYPE(outside)))
+            torch_room::set_prototype(
+                *read, tracer.keep(torch_room::fake_wrapper(torch_room::fake_mode_of_thread(), outside)));
+        else if (is_of_object)
+            read->python_class = torch_room::tensor_class();
         dynamic = make_sizes_dynamic(tracer, this, *read);
         meta = read;
     } catch (const PythonError&) {

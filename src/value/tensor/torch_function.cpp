@@ -26,6 +26,7 @@
 #include "value/protocol/operations.h"
 #include "value/recorder.h"
 #include "value/tensor/leaves.h"
+#include "value/tensor/made_wrappers.h"
 #include "value/tensor/subclasses.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
@@ -214,10 +215,7 @@ std::optional<Outcome> call_torch_function_of(Tracer& tracer, PyTypeObject* type
 }
 
 Value* without_object(Tracer& tracer, Value* value) {
-    if (auto* tensor = cast<TensorObjectValue>(value)) {
-        tracer.realize(tensor);
-        return tensor->payload;
-    }
+    if (auto* tensor = cast<TensorObjectValue>(value)) return tensor->tensor(tracer);
     if (!is_sequence(value)) return value;
     std::vector<Value*> items = static_cast<SequenceValue*>(value)->items;
     if (std::ranges::none_of(items, [](Value* item) { return item != nullptr && item->kind == Kind::TensorObject; }))
@@ -302,8 +300,8 @@ Outcome attribute_of_tensor_object(Tracer& tracer, TensorObjectValue* tensor, Bo
         if (auto answer = call_torch_function_of(tracer, tensor->class_, get_attribute,
                                                  Arguments::of(static_cast<Value*>(tensor), tracer.constant(name))))
             return *answer;
-    tracer.realize(tensor);
-    return tensor->payload->get_attribute(tracer, name);
+    if (tensor->is_unfinished()) return attribute_of_unfinished(tracer, tensor, name);
+    return tensor->tensor(tracer)->get_attribute(tracer, name);
 }
 
 Value* read_by_getter(Tracer& tracer, PyObject* getter, const Arguments& arguments) {
@@ -485,6 +483,7 @@ void register_torch_functions(Handlers& handlers) {
     };
     add("as_subclass", as_subclass);
     add("_make_subclass", make_subclass);
+    add("_make_wrapper_subclass", make_wrapper);
     add("__new__", new_tensor);
 }
 

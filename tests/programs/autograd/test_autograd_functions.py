@@ -1,5 +1,7 @@
 """`torch.autograd.Function` in compiled programs: results and gradients, and what breaks the graph."""
 
+import warnings
+
 import pytest
 import torch
 import torch.nn as nn
@@ -439,6 +441,117 @@ def f(x):
     "reads global tensors": WHOLE["a tensor from outside"].replace("ctx.saved_tensors", "WEIGHT, PARAMETER"),
 }
 
+WHOLE["returns what is no tensor"] = """
+import dataclasses
+@dataclasses.dataclass
+class Parts:
+    first: torch.Tensor
+    number: int
+
+class Split(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, name):
+        y = x * 2
+        return y, Parts(y + 1, 5), [y * 3], name, {"y": x.sum()}
+    @staticmethod
+    def backward(ctx, grad, parts, listed, name, mapped):
+        assert parts is None and listed is None and name is None and mapped is None
+        return grad * 7, None
+
+def f(x):
+    y, parts, listed, name, mapped = Split.apply(x, "name")
+    return y.sin() + parts.first * parts.number, listed, name, mapped["y"], parts.first.requires_grad
+"""
+WHOLE["returns a list"] = """
+class Listed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return [x * 2]
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+def f(x):
+    made = Listed.apply(x)
+    return made[0] + x, made[0].requires_grad
+"""
+WHOLE["vjp instead of backward"] = """
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+    @staticmethod
+    def vjp(ctx, grad):
+        return grad * ctx.saved_tensors[0] * 5
+
+def f(x):
+    return Scale.apply(x).sin()
+"""
+WHOLE["gradients that may be None"] = """
+class Both(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        ctx.scale = scale
+        whole = x.new_ones(2, dtype=torch.int64)
+        return x * 2, x * 3, whole
+    @staticmethod
+    def backward(ctx, grad, other, of_whole):
+        assert of_whole is None
+        if grad is None and other is None:
+            return None, None
+        if other is None:
+            return grad * ctx.scale, None
+        if grad is None:
+            return other * ctx.saved_tensors[0], None
+        return grad * 7 + other * ctx.saved_tensors[0], None
+
+def f(x):
+    first, unused, whole = Both.apply(x, 3)
+    unused, second, _ = Both.apply(x, 5)
+    a, b, _ = Both.apply(x, 11)
+    return first.sin() + second.cos() + a * b, whole
+"""
+WHOLE["gradients that may be None, and must not be"] = """
+class Plain(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return x * 2, x * 3
+    @staticmethod
+    def backward(ctx, grad, other):
+        if grad is None or other is None:
+            raise ValueError("needs both", 2)
+        return grad * 5 + other
+
+def f(x):
+    first, second = Plain.apply(x)
+    return first.sin() + second
+"""
+WHOLE["autocast around it"] = """
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = torch.outer(x, x)
+        z = y @ y
+        ctx.save_for_backward(x, z)
+        ctx.was = z.dtype
+        return z
+    @staticmethod
+    def backward(ctx, grad):
+        x, z = ctx.saved_tensors
+        assert ctx.was == torch.bfloat16
+        product = grad @ z
+        return (product.float() @ torch.outer(x, x)).sum(0) * (2 if product.dtype == torch.bfloat16 else 3)
+
+def f(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = Product.apply(x * 0.1)
+        return y.sin(), x.sum()
+"""
+
 STATEFUL = {"forward changes things"}
 
 
@@ -691,18 +804,18 @@ class Opaque(torch.autograd.Function):
         ctx.count += 1
         return grad * ctx.count
 """,
-    "gradients that may be None": """
+    "the state of autocast in backward": """
 class Opaque(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
-        ctx.set_materialize_grads(False)
-        return x * 2, x * 3
+        return x * 2
     @staticmethod
-    def backward(ctx, grad, other):
-        return grad if other is None else other
+    def backward(ctx, grad):
+        return grad * (5 if torch.is_autocast_enabled("cpu") else 2)
     @classmethod
     def apply(cls, x):
-        return super().apply(x)[0]
+        with torch.autocast("cpu"):
+            return super().apply(x)
 """,
     "the grad mode in backward": """
 class Opaque(torch.autograd.Function):
@@ -735,14 +848,17 @@ class Opaque(torch.autograd.Function):
         ctx.kept.view(-1).add_(1)
         return grad * ctx.kept
 """,
-    "too few gradients": """
+    "backward and vjp": """
 class Opaque(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, y=None):
+    def forward(ctx, x):
         return x * 2
     @staticmethod
     def backward(ctx, grad):
-        return ()
+        return grad * 3
+    @staticmethod
+    def vjp(ctx, grad):
+        return grad * 5
 """,
     "saved_tensors given away": """
 class Opaque(torch.autograd.Function):
@@ -768,3 +884,122 @@ def test_refused(name):
     if CAPTURES and not leaf:
         with pytest.raises(unsupported()):
             compile(Source(source).namespace()["f"], fullgraph=True)(torch.ones(4, requires_grad=True))
+
+
+UNFIT = {
+    "too few": "()",
+    "too many": "(grad, None, grad)",
+    "for a number": "(grad, grad)",
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("returned", UNFIT.values(), ids=UNFIT)
+def test_gradients_that_do_not_fit(returned, backend):
+    text = f"""
+class Unfit(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, number):
+        return x * number
+    @staticmethod
+    def backward(ctx, grad):
+        return {returned}
+def f(x):
+    return Unfit.apply(x, 3).sin()
+"""
+    program = Source(text).namespace()["f"]
+    errors = []
+    for one in (program, compile(program, backend=backend, fullgraph=True)):
+        x = torch.arange(3.0, requires_grad=True)
+        result = one(x)
+        assert torch.equal(result, (x * 3).sin())
+        with pytest.raises(RuntimeError) as error:
+            result.sum().backward()
+        errors.append(str(error.value))
+    assert errors[0] == errors[1] and "UnfitBackward returned a" in errors[0]
+
+
+def test_a_function_that_is_allowed_in_the_graph():
+    class Allowed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, scale):
+            print(end="")
+            ctx.scale = scale
+            return x * scale
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.scale * 2, None
+
+    torch._dynamo.allow_in_graph(Allowed)
+    recorder = Recorder()
+    f = compile(lambda x: Allowed.apply(x, 3) + 1, backend=recorder, fullgraph=True)
+    for _ in range(2):
+        x = torch.ones(3, requires_grad=True)
+        f(x).sum().backward()
+        assert torch.equal(x.grad, torch.full((3,), 6.0))
+    if CAPTURES:
+        targets = [node.target for node in recorder.graphs[0].graph.nodes if node.op == "call_function"]
+        assert len(recorder.graphs) == 1 and targets[0] == Allowed.apply and len(targets) == 2
+
+
+def test_a_gradient_that_is_none_where_backward_expects_one():
+    source = Source(WHOLE["gradients that may be None, and must not be"]).namespace()
+    errors = []
+    apply = lambda x: source["Plain"].apply(x)
+    for one in (apply, compile(apply, fullgraph=True)):
+        x = torch.ones(4, requires_grad=True)
+        with pytest.raises(ValueError) as error:
+            one(x)[0].sum().backward()
+        errors.append(str(error.value))
+    assert errors[0] == errors[1]
+
+
+def test_a_forward_with_a_break_is_captured_around_it():
+    source = Source(BROKEN["a break in forward"] + "\ndef f(x):\n    return Opaque.apply(x)\n").namespace()
+    recorder = Recorder()
+    f = compile(source["f"], backend=recorder, fullgraph=False)
+    for _ in range(3):
+        x = torch.ones(4, requires_grad=True)
+        f(x).sum().backward()
+        assert torch.equal(x.grad, torch.ones(4))
+    if CAPTURES:
+        assert len(recorder.graphs) == 2
+
+
+def test_apply_of_an_instance():
+    source = SQUARE + "\ndef f(x):\n    return Square().apply(x.sin()).cos()\n"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        same(Source(source), T(4, grad=True), compare_dynamo=False, fullgraph=False)
+
+
+@pytest.mark.parametrize("grad_of", ["both", "one"])
+def test_a_compiled_backward_reads_its_context(grad_of):
+    recorder = Recorder()
+
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            product = x * y
+            ctx.save_for_backward(product, y)
+            return product
+
+        @staticmethod
+        def backward(ctx, grad):
+            product, y = ctx.saved_tensors
+            return grad * product * y, grad * 3 if ctx.needs_input_grad[1] else None
+
+    plain = Product.backward
+    results = []
+    for backward in (plain, compile(plain, backend=recorder, fullgraph=True)):
+        Product.backward = staticmethod(backward)
+        for factor in (1.0, 2.0, 5.0):
+            x = torch.full((3,), factor, requires_grad=True)
+            y = torch.full((3,), factor + 1, requires_grad=grad_of == "both")
+            Product.apply(x, y).sum().backward()
+            results.append((x.grad, y.grad))
+    for expected, actual in zip(results[:3], results[3:], strict=True):
+        torch.testing.assert_close(actual, expected)
+    if CAPTURES:
+        assert len(recorder.graphs) == 1

@@ -193,3 +193,15 @@ def test_a_break_without_the_setting():
 
     with config.patch(trace_autograd_ops=False), pytest.raises(Exception, match="autograd is run inside"):
         stator.compile(backward, backend="eager", fullgraph=True)(made(), X)
+
+
+@pytest.mark.parametrize("program", [gradients, backward])
+def test_nodes_that_compute_gradients_are_marked(program):
+    marked = []
+
+    def backend(module, inputs):
+        marked.extend(node.op for node in module.graph.nodes if node.meta.get("autograd_backward"))
+        return module.forward
+
+    stator.compile(program, backend=backend, fullgraph=True)(made(), X)
+    assert marked == ["call_function"]

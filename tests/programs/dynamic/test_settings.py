@@ -296,11 +296,62 @@ def by_stator(case: Case) -> tuple[list[Any], list[set[str]]]:
     return results, captured
 
 
-def test_specialize_on_changes_nothing_in_a_capture():
-    case = Case(double, sizes(4, 5, 6, mark=dynamo.mark_dynamic, specialize_on=[lambda n: n == 5]))
-    results, captured = by_stator(case)
+def test_sizes_to_specialize_on_have_graphs_of_their_own():
+    size = "L['x'].size()[0]"
+    criteria = [lambda n: n == 5, lambda n: n % 8 == 0]
+    case = Case(double, sizes(4, 5, 6, 5, 16, 7, 24, mark=dynamo.mark_dynamic, specialize_on=criteria))
+    engine.reset()
+    with stator.watch() as report:
+        results = run(case, stator.compile(case.program, fullgraph=True))
     Comparison().same(run(case, double), results, "results")
-    assert captured == [{"L['x'].size()[0]"}]
+    generic, five, multiple = [capture.symbols[0] for capture in report.captures]
+    assert generic == f"s0 is {size}: 4 in this call, at least 2; marked with mark_dynamic"
+    assert five.startswith(f"s0 is {size}: specialized to 5 by {size} == 5")
+    assert multiple.startswith(f"s0 is {size}: 16 in this call")
+    # A function of specialize_on does not specialize anything else.
+    x = torch.ones(4, 3)
+    dynamo.mark_dynamic(x, 0, specialize_on=[lambda n: n == 5])
+    with pytest.raises(RuntimeError, match="is specialized to 4"):
+        stator.compile(lambda x: x.view(4, 3) + 1)(x)
+    dynamo.mark_dynamic(x, 0, specialize_on=[lambda n: n.nothing])
+    with pytest.raises(RuntimeError, match="specialize_on raises an exception"):
+        stator.compile(double)(x)
+
+
+def test_a_limit_on_the_guards_of_a_symbol():
+    def program(x):
+        for size in (3, 4, 5, 6):
+            torch._check(x.size(0) != size)
+        return x + 2
+
+    def captured():
+        engine.reset()
+        with stator.watch() as report:
+            compiled = stator.compile(program, dynamic=True)
+            for size in (12, 13, 14):
+                assert torch.equal(compiled(torch.ones(size)), torch.ones(size) + 2)
+        return [capture.symbols[0] for capture in report.captures]
+
+    assert len(captured()) == 1
+    for limit, captures in ((4, 1), (3, 3)):
+        with torch.fx.experimental._config.patch(symbol_guard_limit_before_specialize=limit):
+            lines = captured()
+        assert len(lines) == captures
+    assert all("specialized to" in line and "torch._check" in line for line in lines)
+
+
+def test_the_hint_of_a_mark_is_that_of_the_backend():
+    hints = []
+
+    def backend(module, inputs):
+        fake = list(module.graph.nodes)[1].meta["example_value"]
+        hints.append(fake.fake_mode.shape_env.var_to_hint_override[fake.shape[0].node.expr])
+        return module.forward
+
+    x = torch.ones(4, 3)
+    dynamo.mark_dynamic(x, 0, hint_override=64)
+    stator.compile(double, backend=backend)(x)
+    assert hints == [64]
 
 
 # Since torch 2.12.

@@ -1,6 +1,11 @@
 """Every statement that raises or handles exceptions, with tensors in it."""
 
+import pytest
+import torch
+
+import stator
 from tests.support.corpus import Corpus
+from tests.support.harness import T, same
 
 corpus = Corpus()
 core, later_effects = corpus.core, corpus.later_effects
@@ -439,4 +444,57 @@ def assert_on_tensor(x):
     return x + 1
 
 
+@core
+def a_traceback_is_cut(x):
+    def inner():
+        raise ValueError("deep")
+
+    try:
+        inner()
+    except ValueError as error:
+        found = error.__traceback__
+        below = found.tb_next
+        found.tb_next = None
+        loops = None
+        try:
+            below.tb_next = found
+            found.tb_next = below
+        except ValueError as refused:
+            loops = str(refused)
+        return x + 1, found.tb_next is None, below.tb_next is found, loops
+
+
 test_programs = corpus.test()
+
+
+def link(x, error, other):
+    before = error.__cause__, error.__suppress_context__
+    error.__cause__ = other
+    error.__context__ = KeyError("new")
+    return x + 1, before, error.__cause__ is other, error.__suppress_context__, error
+
+
+@pytest.mark.parametrize("other", [ValueError, lambda: None])
+def test_links_of_an_exception_from_outside(other):
+    def program(x, error, other):
+        return link(x, error, other)[:-1]
+
+    same(program, T(3), TypeError, other, compare_dynamo=False)
+
+
+def test_links_of_an_exception_from_outside_stay():
+    error, other = TypeError("outer"), ValueError("inner")
+    result = stator.compile(link, backend="eager", fullgraph=True)(torch.ones(2), error, other)
+    assert result[1:] == ((None, False), True, True, error)
+    assert error.__cause__ is other and error.__suppress_context__
+    assert type(error.__context__) is KeyError and error.__context__.args == ("new",)
+
+
+def test_a_cause_that_is_no_exception():
+    def program(x, error):
+        try:
+            error.__cause__ = 2
+        except TypeError as refused:
+            return x + 1, str(refused)
+
+    same(program, T(3), TypeError, compare_dynamo=False)

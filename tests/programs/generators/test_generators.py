@@ -1,5 +1,6 @@
 """Generators, iterators and itertools, consumed completely, partly and lazily."""
 
+import contextlib
 import itertools
 import types
 
@@ -455,6 +456,69 @@ def close_is_ignored(x):
         ignoring.close()
     except RuntimeError as error:
         return x + 1, str(error), list(ignoring)
+
+
+def unfinished(log, x):
+    try:
+        log.append("begins")
+        yield x + 1
+        yield x + 2
+    except KeyError:
+        yield x * 3
+    finally:
+        log.append("closed")
+
+
+@core(log=list)
+def dropped_at_the_return(x, log):
+    steps = unfinished(log, x)
+    return next(steps) * 2, log
+
+
+@core(log=list)
+def two_are_dropped_at_the_return(x, log):
+    first, second = unfinished(log, x), unfinished(log, x)
+    a, b = next(first), next(second)
+    log.append("between")
+    return a + b + first.throw(KeyError), log
+
+
+@core(log=list)
+def a_delegating_one_is_dropped(x, log):
+    def outer():
+        try:
+            yield from unfinished(log, x)
+        finally:
+            log.append("outer")
+
+    steps = outer()
+    return next(steps) + 1, log
+
+
+@core(log=list)
+def one_in_a_with_is_dropped(x, log):
+    @contextlib.contextmanager
+    def noted():
+        try:
+            yield
+        finally:
+            log.append("left")
+
+    def inside():
+        with noted():
+            yield x + 1
+
+    steps = inside()
+    return next(steps) + 1, log
+
+
+@later_effects(log=list)
+def dropped_before_the_return(x, log):
+    steps = unfinished(log, x)
+    y = next(steps)
+    del steps
+    log.append("after")
+    return y * 2, log
 
 
 test_programs = corpus.test()

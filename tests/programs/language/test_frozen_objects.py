@@ -39,3 +39,14 @@ def f(x):
 
 def test_an_object_of_a_subscripted_class():
     same(Source(ANNOTATIONS + "def f(x): return Box[int](x).held + 1"), T(3), compare_dynamo=False)
+
+
+@pytest.mark.parametrize("alias", ["list[int]", "dict[str, V]", "tuple[int, ...]"])
+def test_parts_of_a_subscripted_class(alias):
+    text = f"""
+KEPT = {alias}
+def f(x):
+    new = {alias}
+    return x + len(new.__args__) + len(KEPT.__parameters__), new.__origin__ is KEPT.__origin__, KEPT.__args__[0]
+"""
+    same(Source(ANNOTATIONS + text), T(3), mutate=["KEPT = set[V]"], compare_dynamo=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
@@ -145,3 +147,18 @@ def test_a_product_is_a_multiple_of_its_factors():
         return x + 1 if ((n + 10) * (n + 10)) % (n + 10) == 0 else x
 
     same(program, lambda: torch.ones(3), compare_dynamo=False)
+
+
+def test_the_recursion_limit_is_guarded():
+    before = sys.getrecursionlimit()
+
+    def scenario(compile, note):
+        f = compile(lambda x: x * sys.getrecursionlimit())
+        try:
+            for more in (0, 1, 0):
+                sys.setrecursionlimit(before + more)
+                note(f, torch.ones(2))
+        finally:
+            sys.setrecursionlimit(before)
+
+    same_scenario(scenario, "eager")

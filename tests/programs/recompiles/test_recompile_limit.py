@@ -11,6 +11,7 @@ import torch
 import torch._dynamo
 
 from tests.support.engine import ENGINE, Recorder, captures
+from tests.support.log_messages import log_messages
 from tests.support.processes import python
 
 if ENGINE == "stator":
@@ -214,28 +215,28 @@ def test_a_bound_of_nothing():
             stator.compile(sized, fullgraph=True, dynamic=False)(torch.ones(2))
 
 
-def test_warnings_that_are_errors_are_logged(caplog):
+def test_warnings_that_are_errors_are_logged():
     compiled = stator.compile(sized, dynamic=False)
-    with warnings.catch_warnings(), caplog.at_level(logging.WARNING, "stator"):
+    with warnings.catch_warnings(), log_messages("stator") as messages:
         warnings.simplefilter("error")
         for size in range(1, 12):
             assert torch.equal(compiled(torch.ones(size)), sized(torch.ones(size)))
-    (record,) = (record for record in caplog.records if record.name == "stator")
-    assert "sized" in record.getMessage() and "recompile_limit" in record.getMessage()
+    (message,) = messages
+    assert "sized" in message and "recompile_limit" in message
 
 
-def test_whatever_shows_warnings_may_fail(caplog):
+def test_whatever_shows_warnings_may_fail():
     compiled = stator.compile(sized, dynamic=False)
 
     def show(*arguments, **options):
         raise ValueError("not shown")
 
-    with warnings.catch_warnings(), caplog.at_level(logging.WARNING, "stator"):
+    with warnings.catch_warnings(), log_messages("stator") as messages:
         warnings.simplefilter("always")
         warnings.showwarning = show
         for size in range(1, 12):
             assert torch.equal(compiled(torch.ones(size)), sized(torch.ones(size)))
-    assert any(record.name == "stator" for record in caplog.records)
+    assert messages
 
 
 def test_python_with_warnings_as_errors():

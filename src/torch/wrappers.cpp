@@ -1,0 +1,170 @@
+#include "torch/wrappers.h"
+
+#include <ATen/PythonTorchFunctionTLS.h>
+
+#include "base/imported.h"
+#include "base/python_error.h"
+#include "torch/fake.h"
+#include "torch/names.h"
+#include "torch/tensor.h"
+
+namespace stator::torch_room {
+
+namespace {
+
+PyObject* name_of(const char* text) {
+    PyObject* name = PyUnicode_InternFromString(text);
+    if (name == nullptr) throw PythonError();
+    return name;
+}
+
+bool has_method(PyTypeObject* type, const char* name) {
+    Ref<> found = Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), name));
+    if (!found) PyErr_Clear();
+    return found && found.get() != Py_None;
+}
+
+[[noreturn]] void refuse(const char* message) {
+    PyErr_SetString(PyExc_TypeError, message);
+    throw PythonError();
+}
+
+/// `(names, context)`, as the class returns it.
+Ref<> flatten(Borrowed<> wrapper) {
+    static PyObject* const name = name_of("__tensor_flatten__");
+    Ref<> parts = checked(PyObject_CallMethodNoArgs(wrapper, name));
+    if (!PyTuple_Check(parts.get()) || PyTuple_GET_SIZE(parts.get()) != 2)
+        refuse("__tensor_flatten__ does not return names and a context");
+    return parts;
+}
+
+Ref<> fake_part(Borrowed<> fake_mode, Borrowed<> part) {
+    if (!is_tensor(part)) refuse("__tensor_flatten__ names an attribute that is no tensor");
+    if (is_fake(part)) return make_fake(fake_mode, read_fake_meta(part));
+    if (is_wrapper_class(Py_TYPE(part.get()))) return fake_wrapper(fake_mode, part);
+    return make_fake(fake_mode, read_meta(part));
+}
+
+/// Calls `visit` for each inner tensor.
+template <class Visit>
+void for_each_part(Borrowed<> wrapper, const Visit& visit) {
+    for (const Ref<>& name : inner_names(wrapper)) visit(checked(PyObject_GetAttr(wrapper, name.get())), name.get());
+}
+
+void add_storages(Borrowed<> tensor, std::vector<const void*>& storages) {
+    if (const void* storage = storage_identity(tensor)) storages.push_back(storage);
+    if (is_fake(tensor) || is_plain_tensor(tensor) || !is_wrapper_class(Py_TYPE(tensor.get()))) return;
+    for_each_part(tensor, [&](const Ref<>& part, PyObject*) {
+        if (is_tensor(part)) add_storages(part, storages);
+    });
+}
+
+/// The program may say itself which contexts are alike.
+Ref<> compared(Borrowed<> wrapper, Borrowed<> expected, Borrowed<> context) {
+    static PyObject* const name = name_of("__metadata_guard__");
+    Ref<> compare = Ref<>::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(wrapper.get())), name));
+    if (compare) return checked(PyObject_CallFunctionObjArgs(compare.get(), expected.get(), context.get(), nullptr));
+    PyErr_Clear();
+    return checked(PyObject_RichCompare(expected, context, Py_EQ));
+}
+
+bool flattens_or_throws(Borrowed<> wrapper, Borrowed<> expected) {
+    Ref<> parts = flatten(wrapper);
+    Ref<> names = checked(PySequence_Tuple(PyTuple_GET_ITEM(parts.get(), 0)));
+    if (checked(PyObject_RichCompareBool(names.get(), PyTuple_GET_ITEM(expected.get(), 0), Py_EQ)) == 0) return false;
+    PyObject* const context = PyTuple_GET_ITEM(parts.get(), 1);
+    PyObject* const kept = PyTuple_GET_ITEM(expected.get(), 1);
+    if (context == Py_None && kept == Py_None) return true;
+    Ref<> answer = compared(wrapper, kept, context);
+    return checked(PyObject_IsTrue(answer.get())) == 1;
+}
+
+}  // namespace
+
+bool is_wrapper_class(PyTypeObject* type) {
+    static PyObject* const none =
+        checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_class()), "__torch_dispatch__")).release();
+    if (type == tensor_class() || !PyType_IsSubtype(type, tensor_class())) return false;
+    Ref<> dispatch = Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__torch_dispatch__"));
+    if (!dispatch) PyErr_Clear();
+    return dispatch && dispatch.get() != none && has_method(type, "__tensor_flatten__") &&
+           has_method(type, "__tensor_unflatten__");
+}
+
+Ref<> fake_wrapper(Borrowed<> fake_mode, Borrowed<> tensor) {
+    static PyObject* const unflatten = name_of("__tensor_unflatten__");
+    static PyObject* const size = name_of("size");
+    static PyObject* const stride = name_of("stride");
+    WithoutTorchFunctions without_torch_functions;
+    Ref<> parts = flatten(tensor);
+    Ref<> inner = checked(PyDict_New());
+    for_each_part(tensor, [&](const Ref<>& part, PyObject* name) {
+        checked(PyDict_SetItem(inner.get(), name, fake_part(fake_mode, part).get()));
+    });
+    Ref<> sizes = checked(PyObject_CallMethodNoArgs(tensor, size));
+    Ref<> strides = checked(PyObject_CallMethodNoArgs(tensor, stride));
+    auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor.get()));
+    Ref<> made = checked(PyObject_CallMethodObjArgs(type, unflatten, inner.get(), PyTuple_GET_ITEM(parts.get(), 1),
+                                                    sizes.get(), strides.get(), nullptr));
+    if (Py_TYPE(made.get()) != Py_TYPE(tensor.get()) || !consists_of_fakes(made))
+        refuse("__tensor_unflatten__ does not return what __tensor_flatten__ took apart");
+    return made;
+}
+
+bool consists_of_fakes(Borrowed<> tensor) {
+    if (is_fake(tensor)) return true;
+    if (!is_wrapper_class(Py_TYPE(tensor.get()))) return false;
+    bool are_fakes = true;
+    for_each_part(tensor, [&](const Ref<>& part, PyObject*) {
+        are_fakes = are_fakes && is_tensor(part) && consists_of_fakes(part);
+    });
+    return are_fakes;
+}
+
+std::vector<Ref<>> inner_names(Borrowed<> wrapper) {
+    Ref<> parts = flatten(wrapper);
+    Ref<> names = checked(PySequence_Fast(PyTuple_GET_ITEM(parts.get(), 0), "names of inner tensors"));
+    std::vector<Ref<>> all;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(names.get()); ++i)
+        all.push_back(Ref<>::share(PySequence_Fast_GET_ITEM(names.get(), i)));
+    return all;
+}
+
+Ref<> flattened(Borrowed<> wrapper) {
+    static PyObject* const deepcopy = imported("copy", "deepcopy");
+    Ref<> parts = flatten(wrapper);
+    Ref<> names = checked(PySequence_Tuple(PyTuple_GET_ITEM(parts.get(), 0)));
+    Ref<> context = checked(PyObject_CallOneArg(deepcopy, PyTuple_GET_ITEM(parts.get(), 1)));
+    Ref<> kept = checked(PyTuple_Pack(2, names.get(), context.get()));
+    if (!flattens_or_throws(wrapper, kept.get()))
+        refuse("a copy of the context of __tensor_flatten__ is not equal to it");
+    return kept;
+}
+
+bool flattens_to(Borrowed<> wrapper, Borrowed<> flattened) {
+    try {
+        return flattens_or_throws(wrapper, flattened);
+    } catch (const PythonError&) {
+        PyErr_Clear();
+        return false;
+    }
+}
+
+std::vector<const void*> storages_of(Borrowed<> tensor) {
+    std::vector<const void*> storages;
+    add_storages(tensor, storages);
+    return storages;
+}
+
+WithoutTorchFunctions::WithoutTorchFunctions(bool is_wanted)
+    : is_active_(is_wanted && at::impl::PythonTorchFunctionTLS::get_disabled_state() ==
+                                  at::impl::TorchFunctionDisabledState::ENABLED) {
+    if (is_active_)
+        at::impl::PythonTorchFunctionTLS::set_disabled_state(at::impl::TorchFunctionDisabledState::SUBCLASSES_DISABLED);
+}
+
+WithoutTorchFunctions::~WithoutTorchFunctions() {
+    if (is_active_) at::impl::PythonTorchFunctionTLS::set_disabled_state(at::impl::TorchFunctionDisabledState::ENABLED);
+}
+
+}  // namespace stator::torch_room
