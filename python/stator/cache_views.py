@@ -53,7 +53,17 @@ def listing(torchs: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     def _debug_get_cache_entry_list(code: Any) -> list[Any]:
         if isinstance(code, ResumedCode):
             return entries_of(code)
-        return [*torchs(code), *entries_of(_code_of(code))]
+        found = torchs(code)
+        return [*found, *(entry for entry in entries_of(_code_of(code)) if entry not in found)]
+
+    return _debug_get_cache_entry_list
+
+
+def listing_if_torch_has_none(torchs: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """The same function of `torch._C`, which TorchDynamo calls, too, for its own entries."""
+
+    def _debug_get_cache_entry_list(code: CodeType) -> list[Any]:
+        return torchs(code) or entries_of(code)
 
     return _debug_get_cache_entry_list
 

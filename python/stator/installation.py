@@ -135,6 +135,7 @@ def _replace_views(convert_frame: ModuleType) -> None:
         ):
             if hasattr(eval_frame, name):
                 _replace_in(eval_frame, name, make)
+        _replace_in(torch._C._dynamo.eval_frame, "_debug_get_cache_entry_list", cache_views.listing_if_torch_has_none)
         _replace_in(resume_execution.ContinueExecutionCache, "cache", cache_views.ResumedCodes)
 
 

@@ -159,6 +159,7 @@ def failed(code: CodeType, error: BaseException) -> None:
 
 def limit_hit(function: str, text: str) -> None:
     """The recompile limit, in the words that people look for, and then in Stator's."""
+    limit = re.search(r" (\d+) times, which is the recompile limit", text)
     reason = re.search(r"entry fail because (.*?)\. Make that value", text, re.DOTALL)
     _dynamo.warning(
         "torch._dynamo hit config.recompile_limit (%s)\n"
@@ -166,7 +167,7 @@ def limit_hit(function: str, text: str) -> None:
         "   last reason: %s\n"
         "%s\n"
         'To log all recompilation reasons, use TORCH_LOGS="recompiles".',
-        torch._dynamo.config.recompile_limit,
+        limit[1] if limit else torch._dynamo.config.recompile_limit,
         function,
         in_torchs_words(reason[1]) if reason else text,
         text,

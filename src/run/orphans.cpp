@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/names.h"
+#include "cpython/finalizing.h"
 
 namespace stator::orphans {
 
@@ -116,6 +117,8 @@ Ref<> watch(PyObject* subject) {
 }  // namespace
 
 void leave(std::unique_ptr<EntryCache> cache, Ref<> subject) {
+    // Nobody compiles anything again, and there is no dict of modules any more.
+    if (cpython::is_finalizing()) return;
     // An object may be freed while an exception is raised.
     Ref<> type, value, traceback;
     PyErr_Fetch(type.out(), value.out(), traceback.out());

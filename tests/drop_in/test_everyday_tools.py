@@ -12,7 +12,9 @@ from tests.support.processes import beside_dynamo, python
 
 # Trains for three steps, breaks the graph, recompiles, and prints what it has computed.
 TRAINING = """
+import functools
 import sys
+import types
 import torch
 
 class Model(torch.nn.Module):
@@ -41,6 +43,13 @@ def main():
         print(f"{loss.item():.5f}")
     compiled.eval()
     print(f"{compiled(torch.ones(2, 4), 2).item():.5f}")
+    # Freed when Python ends, by its garbage collector, and after the modules.
+    holder = types.SimpleNamespace(compiled=torch.compile(doubled, backend="BACKEND"))
+    holder.itself = functools.kept = holder
+    holder.compiled(torch.ones(1))
+
+def doubled(x):
+    return x * 2
 
 if __name__ == "__main__":
     main()
