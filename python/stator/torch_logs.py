@@ -117,7 +117,7 @@ def graph(graph_module: GraphModule, example_inputs: Sequence[Any]) -> None:
 def _tell_of_regions(graph_module: GraphModule) -> None:
     """Calls of functions that are marked with `torch.compiler.nested_compile_region`."""
     for node in graph_module.graph.find_nodes(op="call_function", target=torch.ops.higher_order.invoke_subgraph):
-        region = graph_module.get_submodule(node.args[0].target)
+        region: Any = graph_module.get_submodule(node.args[0].target)
         _regions.debug("%s calls the region %s, a subgraph of %s nodes", node, node.args[1], len(region.graph.nodes))
 
 
