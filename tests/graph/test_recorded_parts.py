@@ -198,7 +198,15 @@ def test_results_are_fresh(recorder: Recorder) -> None:
     assert torch.equal(results[-2], long(x)) and torch.equal(function(x), long(x))
 
 
-def test_results_that_may_be_overwritten(recorder: Recorder) -> None:
+def mark_steps(monkeypatch: pytest.MonkeyPatch, counter: int) -> SimpleNamespace:
+    """What `torch.compiler.cudagraph_mark_step_begin` counts, without the import, which takes seconds."""
+    box = SimpleNamespace(mark_step_counter=counter)
+    monkeypatch.setitem(sys.modules, "torch._inductor.cudagraph_trees", SimpleNamespace(MarkStepBox=box))
+    return box
+
+
+def test_results_that_may_be_overwritten(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark_steps(monkeypatch, 0)
     inputs = [torch.randn(4) for _ in range(6)]
     function = compiled(long, overwrite_results=True)
     results = [function(x) for x in inputs]
@@ -209,9 +217,7 @@ def test_results_that_may_be_overwritten(recorder: Recorder) -> None:
 def test_results_live_as_long_as_the_step_that_the_program_has_marked(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What `torch.compiler.cudagraph_mark_step_begin` counts; importing it takes seconds.
-    box = SimpleNamespace(mark_step_counter=0)
-    monkeypatch.setitem(sys.modules, "torch._inductor.cudagraph_trees", SimpleNamespace(MarkStepBox=box))
+    box = mark_steps(monkeypatch, 0)
     inputs = [torch.randn(4) for _ in range(3)]
     function = compiled(long, overwrite_results=True)
     for x in inputs:
@@ -228,8 +234,7 @@ def test_results_live_as_long_as_the_step_that_the_program_has_marked(
 
 
 def test_steps_mean_nothing_to_fresh_results(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    box = SimpleNamespace(mark_step_counter=-1)
-    monkeypatch.setitem(sys.modules, "torch._inductor.cudagraph_trees", SimpleNamespace(MarkStepBox=box))
+    mark_steps(monkeypatch, -1)
     x = torch.randn(4)
     same(long, lambda number: (x,))
     assert recorder.replays == 8
