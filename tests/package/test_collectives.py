@@ -270,12 +270,17 @@ g = stator.compile(lambda x: torch.sigmoid(x), backend=backend)
 
 def test_a_rank_that_does_not_come_is_named(tmp_path):
     printed = run(
-        """
+        f"""
+import os, time
+stator.config.collective_seconds = 2
 f = stator.compile(lambda x: torch.relu(x), backend=backend)
 if rank == 0:
-    f(torch.ones(2))
-else:
-    import time; time.sleep(10)
+    try:
+        f(torch.ones(2))
+    finally:
+        os.mkdir({str(tmp_path / "ended")!r})
+while not os.path.exists({str(tmp_path / "ended")!r}):
+    time.sleep(0.05)
 """,
         tmp_path,
     )
@@ -304,14 +309,19 @@ distributed.barrier()
 
 def test_a_rank_that_captures_something_else_alone_does_not_go_on(tmp_path):
     printed = run(
-        """
+        f"""
+import os, time
 stator.config.collective_alone_seconds = 1
 stator.config.collective_seconds = 3
 f = stator.compile(lambda x, wanted: torch.relu(x) if wanted else torch.sigmoid(x), backend=backend)
 f(torch.ones(2), True)
-f(torch.ones(2), rank != 0)
-if rank == 1:
-    import time; time.sleep(5)
+try:
+    f(torch.ones(2), rank != 0)
+finally:
+    if rank == 0:
+        os.mkdir({str(tmp_path / "ended")!r})
+while not os.path.exists({str(tmp_path / "ended")!r}):
+    time.sleep(0.05)
 """,
         tmp_path,
     )
