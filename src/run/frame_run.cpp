@@ -404,10 +404,6 @@ bool leaves_calls_enabled(PyFunctionObject* function) {
            PyDict_GetItemWithError(attributes, interned("_torchdynamo_disable_recursive")) == Py_False;
 }
 
-}  // namespace
-
-namespace {
-
 /// Whether it is the Python function `torch.autograd.Function.apply`, which runs `forward` through C code.
 bool is_apply(PyFunctionObject* function) {
     static PyObject* const apply = [] {

@@ -119,7 +119,7 @@ def catches_nothing_of_it(x):
         return x
 
 
-@program("forbid_in_graph", 0, raises=AssertionError)
+@program("set_stance", 0, raises=AssertionError)
 def sets_the_stance(x):
     with torch.compiler.set_stance("force_eager"):
         return x + 1
