@@ -257,13 +257,14 @@ def _kept_for_another_backward(context: Any) -> Iterator[None]:
     # `config.patch` would leave the default behind as if the program had set it.
     restore = config._make_closure_patcher(donated_buffer=False)()
     try:
-        yield
+        with torch_versions.noted_metadata() as noted:
+            yield
     finally:
         restore()
-    metadata = context.fw_metadata
     # No buffer was donated. aot_autograd takes None to mean that some may have been.
-    if getattr(metadata, "bw_donated_idxs", ()) is None:
-        metadata.bw_donated_idxs = []
+    for metadata in (context.fw_metadata, *noted):
+        if getattr(metadata, "bw_donated_idxs", ()) is None:
+            metadata.bw_donated_idxs = []
 
 
 @functools.cache

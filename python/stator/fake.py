@@ -78,6 +78,10 @@ class ModeCell:
         strides = [symbols.terms_of(symbols.typical(stride)) for stride in tensor.stride()]
         return [*sizes, *strides, symbols.terms_of(tensor.storage_offset())]
 
+    def terms_of(self, number: torch.SymInt) -> int | list[float | str]:
+        """A size of this mode, as the engine reads it."""
+        return self._filled().terms_of(number)
+
     def static_copy(self, tensor: torch.Tensor) -> torch.Tensor:
         """A FakeTensor with constant sizes, for readers of everything else."""
         with self.get():

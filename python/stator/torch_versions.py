@@ -6,6 +6,8 @@ import inspect
 import re
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import CodeType
@@ -204,3 +206,25 @@ def set_value(setting: Any) -> Any:
     context variable."""
     override = setting.user_override
     return override.get() if isinstance(override, ContextVar) else override
+
+
+@contextmanager
+def noted_metadata() -> Iterator[list[Any]]:
+    """The metadata of the graphs that aot_autograd compiles. A tracing context has those of the graph without wrapper
+    subclasses alone."""
+    noted: list[Any] = []
+    module: Any = sys.modules.get("torch._functorch._aot_autograd.graph_compile")
+    choose = getattr(module, "_get_inner_meta", None)
+    if choose is None:
+        yield noted
+        return
+
+    def note(maybe_subclass_meta: Any, fw_metadata: Any) -> Any:
+        noted.append(fw_metadata)
+        return choose(maybe_subclass_meta, fw_metadata)
+
+    module._get_inner_meta = note
+    try:
+        yield noted
+    finally:
+        module._get_inner_meta = choose

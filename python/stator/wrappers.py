@@ -14,6 +14,15 @@ def maker(*arguments: Any, **keywords: Any) -> Callable[[], torch.Tensor]:
     return functools.partial(torch.Tensor._make_wrapper_subclass, *arguments, **keywords)
 
 
+def maker_of_layout(of: type, *others: Any, **keywords: Any) -> Callable[[Any, Any], torch.Tensor]:
+    """The same for any size and strides, which the maker takes."""
+    return functools.partial(_make, of, others, keywords)
+
+
+def _make(of: type, others: tuple[Any, ...], keywords: dict[str, Any], size: Any, strides: Any) -> torch.Tensor:
+    return torch.Tensor._make_wrapper_subclass(of, size, strides, *others, **keywords)
+
+
 class Unflatten:
     """The target of a node that makes such a tensor of its inner tensors."""
 
@@ -23,6 +32,8 @@ class Unflatten:
         self._size, self._stride = like.size(), like.stride()
         self.__name__ = self.__qualname__ = self._class.__name__
 
-    def __call__(self, *inner: torch.Tensor) -> torch.Tensor:
+    def __call__(self, *inner: torch.Tensor, size: Any = None, stride: Any = None) -> torch.Tensor:
+        """`size` and `stride` where they change between calls."""
         parts = dict(zip(self._names, inner, strict=True))
-        return self._class.__tensor_unflatten__(parts, self._context, self._size, self._stride)
+        size = self._size if size is None else torch.Size(size)
+        return self._class.__tensor_unflatten__(parts, self._context, size, stride or self._stride)

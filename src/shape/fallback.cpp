@@ -33,6 +33,16 @@ bool is_real_or_fake(PyObject* tensor, bool fake) {
     return fake ? torch_room::consists_of_fakes(tensor) : torch_room::is_plain_tensor(tensor);
 }
 
+/// Of a tensor that consists of FakeTensors.
+bool is_wrapper(PyObject* tensor) {
+    return !torch_room::is_fake(tensor) && !torch_room::is_plain_tensor(tensor);
+}
+
+void add_prototype(TensorMeta& meta, PyObject* wrapper, std::vector<Ref<>>& kept) {
+    kept.push_back(torch_room::make_prototype({Ref<>::share(wrapper)}));
+    meta.prototype = kept.back().get();
+}
+
 /// Whether two lists of storages have one in common.
 bool shares_one(const std::vector<const void*>& left, const std::vector<const void*>& right) {
     return std::ranges::any_of(left, [&](const void* one) { return std::ranges::find(right, one) != right.end(); });
@@ -65,10 +75,10 @@ class Reader : public ResultReader {
         if (!is_real_or_fake(object, fake_))
             throw GaveUp{Status::Unsupported, "a result of type " + type_name(Py_TYPE(object))};
         TensorMeta meta = fake_ ? torch_room::read_fake_meta(object) : torch_room::read_meta(object);
-        const bool is_wrapper = meta.prototype != nullptr;
-        if (!is_wrapper && meta.layout != torch_room::Layout{})
+        if (is_wrapper(object))
+            add_prototype(meta, object, kept_);
+        else if (meta.layout != torch_room::Layout{})
             throw GaveUp{Status::Unsupported, "a result that is not strided"};
-        if (is_wrapper) kept_.push_back(Ref<>::share(object));
         Result result;
         result.kind = Result::Kind::Tensor;
         result.tensor = store_.intern(meta);
@@ -318,11 +328,11 @@ Answer ask(Store& store, const Question& question, std::vector<Ref<>>& kept) {
     if (answer.result.kind == Result::Kind::Constant && !asks_for_metadata(question))
         throw GaveUp{Status::Unsupported, "a result of type " + type_name(Py_TYPE(returned.get()))};
     for (std::size_t i = 0; i < call->fakes().size(); ++i) {
-        TensorMeta now = torch_room::read_fake_meta(call->fakes()[i].get());
+        PyObject* const argument = call->fakes()[i].get();
+        TensorMeta now = torch_room::read_fake_meta(argument);
         // (A prototype stays what it is as long as the metadata of the tensor does.)
-        const bool is_wrapper = now.prototype != nullptr;
-        if (is_wrapper && is_same_but_prototype(now, call->meta(i))) continue;
-        if (is_wrapper) kept.push_back(call->fakes()[i]);
+        if (is_wrapper(argument) && is_same_but_prototype(now, call->meta(i))) continue;
+        if (is_wrapper(argument)) add_prototype(now, argument, kept);
         if (now != call->meta(i)) answer.changed_metadata.push_back({static_cast<int>(i), store.intern(now)});
     }
     if (!call->has_wrapper() && may_be_tried(question, answer)) try_for_real(store, mode, question, answer);

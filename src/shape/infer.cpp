@@ -9,6 +9,7 @@
 #include "shape/store.h"
 #include "shape/symbolic_fallback.h"
 #include "torch/global_state.h"
+#include "torch/wrappers.h"
 
 namespace stator::shape {
 
@@ -39,9 +40,7 @@ void for_each_dim(const graph::Argument& argument, const Visit& visit) {
             !result.expression->is_float)
             visit(Dim::of(result.expression), true);
         if (result.kind != graph::Result::Kind::Tensor) return;
-        for (Dim size : result.tensor->sizes) visit(size, false);
-        for (Dim stride : result.tensor->strides) visit(stride, false);
-        visit(result.tensor->storage_offset, false);
+        torch_room::for_each_dim(*result.tensor, [&](Dim dim) { visit(dim, false); });
     });
 }
 
@@ -131,7 +130,7 @@ const Answer& infer(Arena& arena, const Question& question) {
         if (answer.status == Status::DataDependent && captures_data_sizes(question))
             answer = answer_for_data(*store, question).value_or(answer);
         const bool holds_here_alone = has_dynamic_sizes && answer.status == Status::Ok && !own.were_made();
-        if (holds_here_alone && !generalize(*store, question, answer)) specialize(question);
+        if (holds_here_alone && !generalize(*store, question, answer, kept)) specialize(question);
     }
     answer.may_fail = may_fail(question);
     if (!key.is_cacheable() || own.were_made() || is_asked_again) {
@@ -154,7 +153,7 @@ const Answer* infer_by(Arena& arena, const Question& question, Way way) {
     } else {
         answer = infer_with_fake_tensors(*store, question, kept);
         const bool holds_here_alone = is_dynamic(question) && answer.status == Status::Ok;
-        if (holds_here_alone && !generalize(*store, question, answer)) return nullptr;
+        if (holds_here_alone && !generalize(*store, question, answer, kept)) return nullptr;
     }
     return &for_arena_alone(arena, std::move(answer), std::move(kept));
 }

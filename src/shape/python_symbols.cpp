@@ -56,6 +56,10 @@ std::vector<Dim> PythonSymbols::layout_of(PyObject* fake) const {
     return dims;
 }
 
+Dim PythonSymbols::dim_of_symbol(PyObject* number) const {
+    return dim_of(checked(PyObject_CallMethodOneArg(cell_.get(), interned("terms_of"), number)).get());
+}
+
 Ref<> PythonSymbols::static_copy(PyObject* fake) const {
     return checked(PyObject_CallMethodOneArg(cell_.get(), interned("static_copy"), fake));
 }

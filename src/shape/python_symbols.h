@@ -27,6 +27,8 @@ class PythonSymbols {
     /// The sizes, the strides and the offset of a FakeTensor. A symbol that PyTorch has made for a size that depends on
     /// data is a new unbacked number.
     std::vector<Dim> layout_of(PyObject* fake) const;
+    /// The form of a SymInt.
+    Dim dim_of_symbol(PyObject* number) const;
     /// A FakeTensor with constant sizes that is like another one in all else.
     Ref<> static_copy(PyObject* fake) const;
     /// What PyTorch compared becomes relations.

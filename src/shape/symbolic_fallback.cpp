@@ -2,12 +2,17 @@
 
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "base/imported.h"
 #include "base/python_error.h"
+#include "cpython/objects.h"
 #include "number/expressions.h"
 #include "shape/fake_call.h"
 #include "shape/python_symbols.h"
+#include "torch/tensor.h"
+#include "torch/wrappers.h"
 
 namespace stator::shape {
 
@@ -15,6 +20,39 @@ namespace {
 
 using graph::Result;
 using torch_room::TensorMeta;
+
+TensorMeta generalized(const PythonSymbols& symbols, PyObject* fake, TensorMeta meta, std::vector<Ref<>>& kept);
+
+/// Attributes that are symbols.
+std::vector<std::pair<Ref<>, Dim>> numbers_of(const PythonSymbols& symbols, PyObject* wrapper) {
+    static PyTypeObject* const symbol = imported_class("torch", "SymInt");
+    std::vector<std::pair<Ref<>, Dim>> numbers;
+    PyObject *name, *held;
+    PyObject* const attributes = cpython::instance_dict(wrapper);
+    for (Py_ssize_t i = 0; attributes != nullptr && PyDict_Next(attributes, &i, &name, &held);)
+        if (Py_TYPE(held) == symbol) numbers.emplace_back(Ref<>::share(name), symbols.dim_of_symbol(held));
+    return numbers;
+}
+
+/// The prototype of the same tensor for all sizes.
+Ref<> generalized(const PythonSymbols& symbols, PyObject* wrapper, const torch_room::Prototype& here) {
+    // Comparing the contexts specializes the sizes that are in them.
+    if (!torch_room::consists_of_fakes(wrapper) || !torch_room::flatten_alike(here.fake, wrapper)) throw NoSuchForm{};
+    torch_room::Prototype all{here.fake};
+    for (const Ref<>& name : torch_room::inner_names(wrapper)) {
+        Ref<> part = checked(PyObject_GetAttr(here.fake.get(), name.get()));
+        TensorMeta meta = torch_room::read_fake_meta(part);
+        if (!torch_room::is_fake(part)) {
+            all.kept.push_back(torch_room::make_prototype({part}));
+            meta.prototype = all.kept.back().get();
+        }
+        Ref<> symbolic = checked(PyObject_GetAttr(wrapper, name.get()));
+        all.parts.emplace_back(name, generalized(symbols, symbolic.get(), std::move(meta), all.kept));
+    }
+    all.numbers = numbers_of(symbols, wrapper);
+    all.symbolic = Ref<>::share(wrapper);
+    return torch_room::make_prototype(std::move(all));
+}
 
 /// The metadata with the sizes, strides and offset that a FakeTensor has.
 TensorMeta with_layout_of(const PythonSymbols& symbols, PyObject* fake, TensorMeta meta) {
@@ -32,12 +70,21 @@ TensorMeta with_layout_of(const PythonSymbols& symbols, PyObject* fake, TensorMe
     return meta;
 }
 
-Result generalized(Store& store, const PythonSymbols& symbols, Result result, PyObject* object) {
+TensorMeta generalized(const PythonSymbols& symbols, PyObject* fake, TensorMeta meta, std::vector<Ref<>>& kept) {
+    if (torch_room::is_fake(fake) != (meta.prototype == nullptr)) throw NoSuchForm{};
+    if (meta.prototype != nullptr) {
+        kept.push_back(generalized(symbols, fake, torch_room::prototype_of(meta)));
+        meta.prototype = kept.back().get();
+    }
+    return with_layout_of(symbols, fake, std::move(meta));
+}
+
+Result generalized(Store& store, const PythonSymbols& symbols, Result result, PyObject* object,
+                   std::vector<Ref<>>& kept) {
     if (result.kind == Result::Kind::None) return result;
     if (result.kind == Result::Kind::Tensor) {
-        // (The prototype of a wrapper has the sizes of this call.)
-        if (!torch_room::is_fake(object)) throw NoSuchForm{};
-        result.tensor = store.intern(with_layout_of(symbols, object, *result.tensor));
+        if (!torch_room::is_tensor(object)) throw NoSuchForm{};
+        result.tensor = store.intern(generalized(symbols, object, *result.tensor, kept));
         return result;
     }
     // A number among the results may depend on sizes.
@@ -46,7 +93,7 @@ Result generalized(Store& store, const PythonSymbols& symbols, Result result, Py
         throw NoSuchForm{};
     for (std::size_t i = 0; i < result.items.size(); ++i) {
         PyObject* item = PySequence_Fast_GET_ITEM(object, static_cast<Py_ssize_t>(i));
-        result.items[i] = generalized(store, symbols, std::move(result.items[i]), item);
+        result.items[i] = generalized(store, symbols, std::move(result.items[i]), item, kept);
     }
     return result;
 }
@@ -59,10 +106,7 @@ Expressions* table_of(const graph::Argument& argument) {
     };
     graph::for_each_node(argument, [&](const graph::Node* node) {
         if (node->result.expression != nullptr) look_at(Dim::of(node->result.expression));
-        if (node->result.kind != Result::Kind::Tensor) return;
-        for (Dim size : node->result.tensor->sizes) look_at(size);
-        for (Dim stride : node->result.tensor->strides) look_at(stride);
-        look_at(node->result.tensor->storage_offset);
+        if (node->result.kind == Result::Kind::Tensor) torch_room::for_each_dim(*node->result.tensor, look_at);
     });
     return table;
 }
@@ -76,15 +120,16 @@ Expressions* table_of(const Question& question) {
     return table;
 }
 
-Answer generalized(Store& store, const PythonSymbols& symbols, const Question& question, Answer answer) {
+Answer generalized(Store& store, const PythonSymbols& symbols, const Question& question, Answer answer,
+                   std::vector<Ref<>>& kept) {
     FakeCall call(symbols.mode(), question, [&](Dim dim) { return symbols.number(dim); });
     torch_room::OperationEffects effects;
     Ref<> returned = call.run(question, &effects);
-    answer.result = generalized(store, symbols, std::move(answer.result), returned.get());
+    torch_room::WithoutTorchFunctions without_torch_functions;
+    answer.result = generalized(store, symbols, std::move(answer.result), returned.get(), kept);
     for (MetadataChange& change : answer.changed_metadata) {
         PyObject* changed = call.fakes()[static_cast<std::size_t>(change.argument)].get();
-        if (!torch_room::is_fake(changed)) throw NoSuchForm{};
-        change.meta = store.intern(with_layout_of(symbols, changed, *change.meta));
+        change.meta = store.intern(generalized(symbols, changed, *change.meta, kept));
     }
     symbols.learn_conditions();
     return answer;
@@ -92,12 +137,12 @@ Answer generalized(Store& store, const PythonSymbols& symbols, const Question& q
 
 }  // namespace
 
-bool generalize(Store& store, const Question& question, Answer& answer) {
+bool generalize(Store& store, const Question& question, Answer& answer, std::vector<Ref<>>& kept) {
     Expressions* numbers = table_of(question);
     if (numbers == nullptr || answer.status != Status::Ok) return false;
     try {
         const PythonSymbols symbols(*numbers);
-        answer = generalized(store, symbols, question, answer);
+        answer = generalized(store, symbols, question, answer, kept);
         return true;
     } catch (const PythonError&) {
         PyErr_Clear();

@@ -9,8 +9,8 @@ namespace stator::shape {
 
 /// `answer` is right for the sizes of this call. Makes it right for all sizes; what PyTorch compared on the way become
 /// relations. False if the operation can't run on symbols, or gives a result that has no such form: then `answer` is
-/// unchanged.
-bool generalize(Store& store, const Question& question, Answer& answer);
+/// unchanged. `kept` receives what the answer points to.
+bool generalize(Store& store, const Question& question, Answer& answer, std::vector<Ref<>>& kept);
 
 /// Calls a Python function with a number that changes, as a SymInt. What it compares becomes relations. Throws
 /// PythonError.

@@ -120,8 +120,36 @@ void give_history(at::Tensor& tensor, const TensorMeta& meta) {
         torch::autograd::impl::set_gradient_edge(tensor, history_without_data(tensor));
 }
 
-Ref<> make_fake_wrapper(Borrowed<> fake_mode, const TensorMeta& meta) {
-    Ref<> fake = fake_wrapper(fake_mode, meta.prototype);
+Ref<> numbers_of(const Dims& dims, const NumberOf& number_of) {
+    Ref<> numbers = checked(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
+    for (std::size_t i = 0; i < dims.size(); ++i)
+        PyTuple_SET_ITEM(numbers.get(), static_cast<Py_ssize_t>(i), number_of(dims[i]).release());
+    return numbers;
+}
+
+/// A wrapper with symbols. The class may compute its sizes from those of the inner tensors: comparing them with the
+/// sizes that are expected tells the ShapeEnv that they are equal.
+Ref<> symbolic_wrapper(Borrowed<> fake_mode, const TensorMeta& meta, const NumberOf& number_of) {
+    static PyObject* const size = interned("size");
+    const Prototype& prototype = prototype_of(meta);
+    Ref<> inner = checked(PyDict_New());
+    for (const auto& [name, part] : prototype.parts)
+        checked(PyDict_SetItem(inner.get(), name.get(), make_fake(fake_mode, part, number_of).get()));
+    Ref<> sizes = numbers_of(meta.sizes, number_of);
+    Ref<> strides = numbers_of(meta.strides, number_of);
+    Ref<> made = wrapper_like(prototype.fake, inner.get(), sizes.get(), strides.get());
+    WithoutTorchFunctions without_torch_functions;
+    Ref<> made_sizes = checked(PyObject_CallMethodNoArgs(made.get(), size));
+    if (checked(PyObject_RichCompareBool(made_sizes.get(), sizes.get(), Py_EQ)) == 0) {
+        PyErr_SetString(PyExc_TypeError, "__tensor_unflatten__ makes a tensor of another size");
+        throw PythonError();
+    }
+    return made;
+}
+
+Ref<> make_fake_wrapper(Borrowed<> fake_mode, const TensorMeta& meta, const NumberOf* number_of) {
+    Ref<> fake = number_of != nullptr ? symbolic_wrapper(fake_mode, meta, *number_of)
+                                      : fake_wrapper(fake_mode, prototype_of(meta).fake);
     return translating_errors([&] {
         at::Tensor tensor = THPVariable_Unpack(fake.get());
         if (tensor.requires_grad() != meta.requires_grad && tensor.is_leaf()) tensor.set_requires_grad(false);
@@ -160,7 +188,6 @@ namespace {
 
 template <class MakeEmpty>
 Ref<> make_fake_from(Borrowed<> fake_mode, const TensorMeta& meta, const MakeEmpty& make_empty) {
-    if (meta.prototype != nullptr) return make_fake_wrapper(fake_mode, meta);
     if (meta.layout != Layout{}) refuse("a layout other than strided");
     if (meta.python_class != nullptr && meta.python_class != tensor_class() && meta.python_class != parameter_class())
         refuse("a subclass of torch.Tensor");
@@ -198,20 +225,18 @@ Ref<> make_fake_from(Borrowed<> fake_mode, const TensorMeta& meta, const MakeEmp
 }  // namespace
 
 Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta) {
+    if (meta.prototype != nullptr) return make_fake_wrapper(fake_mode, meta, nullptr);
     return make_fake_from(fake_mode, meta, [&] { return empty_meta_like(meta); });
 }
 
 Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta, const NumberOf& number_of) {
     if (!meta.is_dynamic()) return make_fake(fake_mode, meta);
+    if (meta.prototype != nullptr) return make_fake_wrapper(fake_mode, meta, &number_of);
     return make_fake_from(fake_mode, meta, [&] { return empty_meta_like(meta, number_of); });
 }
 
 TensorMeta read_fake_meta(Borrowed<> fake) {
-    if (!is_fake(fake)) {
-        TensorMeta meta = read_meta(fake);
-        meta.prototype = fake.get();
-        return meta;
-    }
+    if (!is_fake(fake)) return read_meta(fake);
     Ref<> device = checked(PyObject_GetAttr(fake, names().fake_device));
     Ref<> attributes = checked(PyObject_GenericGetDict(fake, nullptr));
     return translating_errors([&] {

@@ -33,7 +33,7 @@ using NumberOf = std::function<Ref<>(Dim)>;
 Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta, const NumberOf& number_of);
 
 /// Metadata of the tensor that a FakeTensor represents: with its fake device, and `torch.Tensor` or `Parameter` as
-/// its class.
+/// its class. Those of a wrapper of FakeTensors have no prototype yet.
 TensorMeta read_fake_meta(Borrowed<> fake);
 bool is_fake(Borrowed<> object);
 

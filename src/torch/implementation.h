@@ -26,6 +26,7 @@ namespace detail {
 struct OpenTensor : c10::TensorImpl {
     using c10::TensorImpl::data_type_;
     using c10::TensorImpl::key_set_;
+    using c10::TensorImpl::matches_policy;
     using c10::TensorImpl::sizes_and_strides_;
 };
 
@@ -62,6 +63,11 @@ constexpr std::size_t kStrides = 1 + TensorImage::kMostDimensions;
 constexpr std::size_t kKind = kStrides + TensorImage::kMostDimensions;
 
 }  // namespace detail
+
+/// Whether reading the sizes or strides runs code of the tensor's class.
+inline bool computes_sizes(const c10::TensorImpl& tensor) {
+    return (tensor.*(&detail::OpenTensor::matches_policy))(c10::TensorImpl::SizesStridesPolicy::CustomStrides);
+}
 
 inline const AutogradMeta* autograd_of(const c10::TensorImpl& tensor) {
     return static_cast<const AutogradMeta*>((tensor.*found(detail::AutogradMember{})).get());

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "torch/names.h"
+#include "torch/wrappers.h"
 
 namespace stator::torch_room {
 
@@ -39,9 +40,9 @@ bool are_identical(const Dims& left, const Dims& right) {
 }  // namespace
 
 bool TensorMeta::is_dynamic() const {
-    auto is_constant = [](Dim dim) { return dim.is_constant(); };
-    return !std::ranges::all_of(sizes, is_constant) || !std::ranges::all_of(strides, is_constant) ||
-           !storage_offset.is_constant();
+    bool is = false;
+    for_each_dim(*this, [&](Dim dim) { is = is || !dim.is_constant(); });
+    return is;
 }
 
 bool operator==(const TensorMeta& left, const TensorMeta& right) {

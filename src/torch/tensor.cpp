@@ -315,10 +315,10 @@ void add_changed_strides(const c10::TensorImpl& tensor, const TensorCheck& check
 
 std::vector<std::size_t> changed_layout(Borrowed<> object, const TensorCheck& check) {
     std::vector<std::size_t> changed;
-    if (Py_TYPE(object.get()) != check.type || !check.has_strides || may_run_python(check) ||
-        check.dimensions > DynamicSizes::kMostDimensions)
+    if (Py_TYPE(object.get()) != check.type || !check.has_strides || check.dimensions > DynamicSizes::kMostDimensions)
         return changed;
     const c10::TensorImpl& tensor = *implementation(object);
+    if (computes_sizes(tensor)) return changed;
     c10::Device device = tensor.device();
     if (tensor.key_set().raw_repr() != check.dispatch_keys || tensor.sizes().size() != check.dimensions ||
         !tensor.dtype().isScalarType(static_cast<c10::ScalarType>(check.dtype)) ||

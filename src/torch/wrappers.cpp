@@ -2,6 +2,8 @@
 
 #include <ATen/PythonTorchFunctionTLS.h>
 
+#include <memory>
+
 #include "base/imported.h"
 #include "base/python_error.h"
 #include "torch/fake.h"
@@ -91,21 +93,47 @@ bool is_wrapper_class(PyTypeObject* type) {
            has_method(type, "__tensor_unflatten__");
 }
 
+namespace {
+
+constexpr const char* kPrototype = "stator.prototype";
+
+void free_prototype(PyObject* capsule) {
+    delete static_cast<Prototype*>(PyCapsule_GetPointer(capsule, kPrototype));
+}
+
+}  // namespace
+
+Ref<> make_prototype(Prototype prototype) {
+    auto owned = std::make_unique<Prototype>(std::move(prototype));
+    Ref<> capsule = checked(PyCapsule_New(owned.get(), kPrototype, free_prototype));
+    owned.release();
+    return capsule;
+}
+
+const Prototype& prototype_of(const TensorMeta& meta) {
+    return *static_cast<const Prototype*>(PyCapsule_GetPointer(meta.prototype, kPrototype));
+}
+
 Ref<> fake_wrapper(Borrowed<> fake_mode, Borrowed<> tensor) {
-    static PyObject* const unflatten = name_of("__tensor_unflatten__");
     static PyObject* const size = name_of("size");
     static PyObject* const stride = name_of("stride");
     WithoutTorchFunctions without_torch_functions;
-    Ref<> parts = flatten(tensor);
     Ref<> inner = checked(PyDict_New());
     for_each_part(tensor, [&](const Ref<>& part, PyObject* name) {
         checked(PyDict_SetItem(inner.get(), name, fake_part(fake_mode, part).get()));
     });
     Ref<> sizes = checked(PyObject_CallMethodNoArgs(tensor, size));
     Ref<> strides = checked(PyObject_CallMethodNoArgs(tensor, stride));
+    return wrapper_like(tensor, inner.get(), sizes.get(), strides.get());
+}
+
+Ref<> wrapper_like(Borrowed<> tensor, Borrowed<> inner, Borrowed<> size, Borrowed<> stride) {
+    static PyObject* const unflatten = name_of("__tensor_unflatten__");
+    WithoutTorchFunctions without_torch_functions;
+    Ref<> parts = flatten(tensor);
     auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor.get()));
     Ref<> made = checked(PyObject_CallMethodObjArgs(type, unflatten, inner.get(), PyTuple_GET_ITEM(parts.get(), 1),
-                                                    sizes.get(), strides.get(), nullptr));
+                                                    size.get(), stride.get(), nullptr));
     if (Py_TYPE(made.get()) != Py_TYPE(tensor.get()) || !consists_of_fakes(made))
         refuse("__tensor_unflatten__ does not return what __tensor_flatten__ took apart");
     return made;
@@ -148,6 +176,14 @@ bool flattens_to(Borrowed<> wrapper, Borrowed<> flattened) {
         PyErr_Clear();
         return false;
     }
+}
+
+bool flatten_alike(Borrowed<> wrapper, Borrowed<> other) {
+    if (Py_TYPE(wrapper.get()) != Py_TYPE(other.get())) return false;
+    Ref<> parts = flatten(wrapper);
+    Ref<> names = checked(PySequence_Tuple(PyTuple_GET_ITEM(parts.get(), 0)));
+    Ref<> kept = checked(PyTuple_Pack(2, names.get(), PyTuple_GET_ITEM(parts.get(), 1)));
+    return flattens_or_throws(other, kept.get());
 }
 
 std::vector<const void*> storages_of(Borrowed<> tensor) {

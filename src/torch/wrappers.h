@@ -2,6 +2,7 @@
 /// `__tensor_flatten__` names and `__tensor_unflatten__` takes.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "base/ref.h"
@@ -12,9 +13,41 @@ namespace stator::torch_room {
 /// Whether it is a subclass of torch.Tensor with the three methods.
 bool is_wrapper_class(PyTypeObject* type);
 
+/// What a trace knows of a wrapper besides its metadata. `TensorMeta::prototype` is a capsule that owns it.
+struct Prototype {
+    /// An instance of the class that holds FakeTensors, with the sizes of this call.
+    Ref<> fake;
+    /// The inner tensors by their names, with sizes that change between calls. Empty if none of all sizes changes.
+    std::vector<std::pair<Ref<>, TensorMeta>> parts = {};
+    /// Of a result with such sizes: an instance with symbols in place of them. What it holds besides is valid for all
+    /// sizes.
+    Ref<> symbolic = {};
+    /// Its attributes that are symbols themselves.
+    std::vector<std::pair<Ref<>, Dim>> numbers = {};
+    /// The prototypes of inner tensors.
+    std::vector<Ref<>> kept = {};
+};
+
+Ref<> make_prototype(Prototype prototype);
+/// Of a wrapper.
+const Prototype& prototype_of(const TensorMeta& meta);
+
+/// Calls `visit` for each size, stride and offset of a tensor, and of its inner tensors.
+template <class Visit>
+void for_each_dim(const TensorMeta& meta, const Visit& visit) {
+    for (Dim size : meta.sizes) visit(size);
+    for (Dim stride : meta.strides) visit(stride);
+    visit(meta.storage_offset);
+    if (meta.prototype == nullptr) return;
+    for (const auto& [name, part] : prototype_of(meta).parts) for_each_dim(part, visit);
+}
+
 /// A copy with a FakeTensor in place of each inner tensor; inner tensors that are FakeTensors become new ones. Runs
 /// code of the class. Throws `PythonError`, also if the class does not give back what was taken apart.
 Ref<> fake_wrapper(Borrowed<> fake_mode, Borrowed<> tensor);
+
+/// A tensor of this class that is made of other inner tensors, a dict, and of a size and strides.
+Ref<> wrapper_like(Borrowed<> tensor, Borrowed<> inner, Borrowed<> size, Borrowed<> stride);
 
 /// Whether a tensor is a FakeTensor, or of a wrapper subclass and consists of those.
 bool consists_of_fakes(Borrowed<> tensor);
@@ -27,6 +60,8 @@ std::vector<Ref<>> inner_names(Borrowed<> wrapper);
 Ref<> flattened(Borrowed<> wrapper);
 /// Whether the tensor flattens to that. Runs code of the class; never raises.
 bool flattens_to(Borrowed<> wrapper, Borrowed<> flattened);
+/// Whether two tensors of a class flatten to the same. Throws `PythonError`.
+bool flatten_alike(Borrowed<> wrapper, Borrowed<> other);
 
 /// The storages of a tensor and of its inner tensors.
 std::vector<const void*> storages_of(Borrowed<> tensor);

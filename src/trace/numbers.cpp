@@ -13,6 +13,7 @@
 #include "shape/number_arguments.h"
 #include "torch/dtypes.h"
 #include "torch/names.h"
+#include "torch/wrappers.h"
 #include "trace/graph_recorder.h"
 #include "value/kinds/changing_number.h"
 #include "value/tensor/tensor.h"
@@ -161,12 +162,9 @@ void NumberNodes::add_symbols(const Expression* size, std::vector<graph::Node*>&
 std::vector<graph::Node*> NumberNodes::symbols_of(const graph::Result& result) {
     std::vector<graph::Node*> symbols;
     if (result.kind != graph::Result::Kind::Tensor || !result.tensor->is_dynamic()) return symbols;
-    auto add = [&](Dim dim) {
+    torch_room::for_each_dim(*result.tensor, [&](Dim dim) {
         if (!dim.is_constant()) add_symbols(tracer_.numbers().resolved(dim.expression()), symbols);
-    };
-    std::ranges::for_each(result.tensor->sizes, add);
-    std::ranges::for_each(result.tensor->strides, add);
-    add(result.tensor->storage_offset);
+    });
     return symbols;
 }
 

@@ -100,7 +100,7 @@ Outcome binary_operands(Tracer& tracer, BinaryOperator op, Value* left, Value* r
 }
 
 bool takes_numbers(const Value* operand) {
-    return operand->kind == Kind::Tensor || operand->kind == Kind::Array;
+    return operand->kind == Kind::Tensor || operand->kind == Kind::Array || operand->kind == Kind::TensorObject;
 }
 
 /// Next to a tensor or array, a number is not specialized on: the operation decides whether it has to be.

@@ -7,6 +7,8 @@
 #include "shape/symbolic_fallback.h"
 #include "torch/known.h"
 #include "torch/names.h"
+#include "torch/tensor.h"
+#include "torch/wrappers.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/sequence.h"
@@ -20,22 +22,41 @@ using Op = Expression::Op;
 using torch_room::DynamicSizes;
 using torch_room::TensorMeta;
 
+/// Whether it is one of the class `Parameter`, or a wrapper that says so.
+bool is_parameter(PyObject* tensor) {
+    if (Py_TYPE(tensor) == torch_room::tensor_class()) return false;
+    if (!torch_room::is_wrapper_class(Py_TYPE(tensor))) return true;
+    PyObject* attributes = cpython::instance_dict_if_made(tensor);
+    return attributes != nullptr && PyDict_GetItemWithError(attributes, interned("_is_param")) == Py_True;
+}
+
+/// Where the wrapper is that holds a tensor as an attribute; null if none does.
+const Source* wrapper_around(const Source& source) {
+    const Source* holder = source.parent;
+    if (holder != nullptr && holder->access == Access::InstanceDict) holder = holder->parent;
+    PyObject* object = holder == nullptr ? nullptr : holder->object;
+    const bool is_wrapper = object != nullptr && torch_room::is_tensor(object) && !torch_room::is_plain_tensor(object) &&
+                            torch_room::is_wrapper_class(Py_TYPE(object));
+    return is_wrapper ? holder : nullptr;
+}
+
 /// Whether the sizes of a tensor are those of the model, which do not change.
-bool has_static_sizes(const DynamicPolicy& policy, const TensorValue* tensor) {
-    const Source& source = *tensor->source;
-    if (policy.has_static_parameters &&
-        (Py_TYPE(tensor->outside) != torch_room::tensor_class() || is_parameter_or_buffer(source)))
-        return true;
+bool has_static_sizes(const DynamicPolicy& policy, const Source& source, PyObject* tensor) {
+    if (policy.has_static_parameters && (is_parameter(tensor) || is_parameter_or_buffer(source))) return true;
+    if (const Source* wrapper = wrapper_around(source)) return has_static_sizes(policy, *wrapper, wrapper->object);
     if (!policy.has_static_module_properties) return false;
     PyObject* module = module_above(source);
     return module != nullptr && is_static_module(module);
 }
 
 bool may_be_dynamic(const DynamicPolicy& policy, const TensorValue* tensor, const TensorMeta& meta) {
-    if (tensor->source->access == Access::Pinned || tensor->is_of_object || meta.layout != torch_room::Layout{} ||
-        meta.dispatch_keys != 0 || meta.dimensions() > DynamicSizes::kMostDimensions)
+    const bool is_wrapper = meta.prototype != nullptr;
+    const std::uint64_t understood = is_wrapper ? torch_room::trait::kPythonDispatch : 0;
+    if (tensor->source->access == Access::Pinned || (tensor->is_of_object && !is_wrapper) ||
+        meta.layout != torch_room::Layout{} || (meta.dispatch_keys & ~understood) != 0 ||
+        meta.dimensions() > DynamicSizes::kMostDimensions)
         return false;
-    return policy.names(*tensor->source) || !has_static_sizes(policy, tensor);
+    return policy.names(*tensor->source) || !has_static_sizes(policy, *tensor->source, tensor->outside);
 }
 
 /// A number of the tensor's layout as a number from outside.
@@ -72,7 +93,7 @@ std::optional<SymbolOrigin> origin_of_size(const Tracer& tracer, const TensorVal
     if (tracer.has_changed(size)) return SymbolOrigin::Changed;
     if (policy.names(*tensor->source, static_cast<int>(dimension))) return SymbolOrigin::Named;
     if (policy.has_value(value)) return SymbolOrigin::Listed;
-    if (!policy.is_static_by_default && !has_static_sizes(policy, tensor)) return SymbolOrigin::Default;
+    if (!policy.is_static_by_default && !has_static_sizes(policy, *tensor->source, tensor->outside)) return SymbolOrigin::Default;
     return std::nullopt;
 }
 
@@ -168,12 +189,15 @@ const DynamicSizes* make_sizes_dynamic(Tracer& tracer, const TensorValue* tensor
     if ((!has_changes && !policy.may_be_dynamic_at_first() && !marks.are_there()) ||
         !may_be_dynamic(policy, tensor, meta))
         return nullptr;
+    const bool may_be_unbacked = meta.prototype == nullptr && wrapper_around(*tensor->source) == nullptr;
     DynamicSizes dynamic;
     for (std::size_t i = 0; i < meta.dimensions(); ++i) {
         // Not if a symbol has to tell whether it was specialized (there is none for 0 and 1), or what `specialize_on`
         // compares becomes guards, which can't be on unbacked numbers.
         const bool is_checked = marks.is_strictly_unbacked(i) && meta.sizes[i] >= 2;
-        const bool is_unbacked = marks.is_unbacked(i) || policy.names_unbacked(*tensor->source, static_cast<int>(i));
+        const bool is_named = policy.names_unbacked(*tensor->source, static_cast<int>(i));
+        // (Operations on wrappers of such sizes have no answer.)
+        const bool is_unbacked = (marks.is_unbacked(i) || is_named) && may_be_unbacked;
         if (is_unbacked && !is_checked && !marks.criteria(i)) {
             dynamic.unbacked |= std::uint32_t{1} << i;
             make_size_unbacked(tracer, tensor, marks, i, meta.sizes[i]);

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
+#include "torch/fake.h"
 #include "torch/known.h"
 #include "torch/tensor.h"
 #include "torch/wrappers.h"
@@ -14,6 +15,7 @@
 #include "value/kinds/undoable.h"
 #include "value/protocol/operations.h"
 #include "value/recorder.h"
+#include "value/tensor/dynamic_sizes.h"
 #include "value/tensor/made_wrappers.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
@@ -23,22 +25,68 @@ namespace stator {
 
 namespace {
 
-/// Guards what a wrapper consists of. `__tensor_flatten__` runs in each check, its inner tensors are read where they
-/// are.
-void guard_parts(Tracer& tracer, TensorObjectValue* wrapper) {
-    PyObject* const flattened = tracer.keep(torch_room::flattened(wrapper->outside));
-    tracer.guard({GuardKind::Flattened, wrapper->source, flattened});
-    for (const Ref<>& name : torch_room::inner_names(wrapper->outside)) {
-        Outcome read = operations::get_attribute(tracer, wrapper, name);
-        Value* part = read.is_pending() ? nullptr : read.value();
-        if (part == nullptr || part->source == nullptr || part->object() == nullptr)
-            tracer.break_graph(BreakKind::UnsupportedTensor, "the inner tensor '" + std::string(utf8(name)) +
-                                                                 "' of class " + type_name(wrapper->class_) +
-                                                                 " is computed when it is read");
-        if (part->source->access != Access::Pinned) tracer.guard({GuardKind::Tensor, part->source, part->object()});
-        auto* inner = cast<TensorObjectValue>(part);
-        if (inner != nullptr && inner->is_wrapper()) guard_parts(tracer, inner);
+TensorValue* outside_tensor(Tracer& tracer, Source* source, PyObject* outside) {
+    auto* tensor = tracer.make<TensorValue>();
+    tensor->outside = outside;
+    tensor->source = source;
+    tensor->realized = false;
+    return tensor;
+}
+
+using torch_room::DynamicSizes;
+using torch_room::Prototype;
+using torch_room::TensorMeta;
+
+TensorMeta meta_of_wrapper(Tracer& tracer, TensorObjectValue* wrapper, TensorValue* tensor);
+
+/// An inner tensor, where it is. Breaks the graph if it is not an attribute like any other.
+Value* part_of(Tracer& tracer, TensorObjectValue* wrapper, Borrowed<> name) {
+    Outcome read = operations::get_attribute(tracer, wrapper, name);
+    Value* part = read.is_pending() ? nullptr : read.value();
+    const bool is_there = part != nullptr && part->source != nullptr && part->object() != nullptr;
+    if (!is_there || !torch_room::is_tensor(part->object()))
+        tracer.break_graph(BreakKind::UnsupportedTensor, "the inner tensor '" + std::string(utf8(name)) +
+                                                             "' of class " + type_name(wrapper->class_) +
+                                                             " is computed when it is read");
+    return part;
+}
+
+/// The metadata of an inner tensor, which are guarded.
+TensorMeta meta_of_part(Tracer& tracer, Value* part) {
+    TensorValue* tensor = outside_tensor(tracer, part->source, part->object());
+    TensorMeta meta = torch_room::read_meta(part->object());
+    auto* wrapper = cast<TensorObjectValue>(part);
+    if (wrapper != nullptr && wrapper->is_wrapper()) {
+        tensor->is_of_object = true;
+        meta = meta_of_wrapper(tracer, wrapper, tensor);
     }
+    TensorMeta changing = meta;
+    const DynamicSizes* dynamic = make_sizes_dynamic(tracer, tensor, changing);
+    tracer.guard({.kind = GuardKind::Tensor, .source = part->source, .expected = part->object(), .dynamic = dynamic});
+    return changing;
+}
+
+/// The metadata of a wrapper from outside, with the sizes of this call, and what it consists of, with sizes that
+/// change. Guards that: `__tensor_flatten__` runs in each check, the inner tensors are read where they are.
+TensorMeta meta_of_wrapper(Tracer& tracer, TensorObjectValue* wrapper, TensorValue* tensor) {
+    TensorMeta meta = torch_room::read_meta(wrapper->outside);
+    Prototype prototype{torch_room::fake_wrapper(torch_room::fake_mode_of_thread(), wrapper->outside)};
+    meta.prototype = tracer.keep(torch_room::make_prototype(prototype));
+    if (wrapper->source->access == Access::Pinned) return meta;
+    tracer.guard({GuardKind::Flattened, wrapper->source, tracer.keep(torch_room::flattened(wrapper->outside))});
+    // Its symbols come before those of the inner tensors, as in torch._dynamo.
+    TensorMeta all = meta;
+    make_sizes_dynamic(tracer, tensor, all);
+    for (const Ref<>& name : torch_room::inner_names(wrapper->outside)) {
+        Value* part = part_of(tracer, wrapper, name);
+        prototype.parts.emplace_back(name, meta_of_part(tracer, part));
+        if (PyObject* inner = prototype.parts.back().second.prototype) prototype.kept.push_back(Ref<>::share(inner));
+    }
+    // (Where no size changes, the FakeTensors say it all.)
+    bool changes = all.is_dynamic();
+    for (const auto& [name, part] : prototype.parts) changes = changes || part.is_dynamic();
+    if (changes) meta.prototype = tracer.keep(torch_room::make_prototype(std::move(prototype)));
+    return meta;
 }
 
 }  // namespace
@@ -48,20 +96,17 @@ bool TensorObjectValue::is_wrapper() const {
 }
 
 void TensorObjectValue::realize(Tracer& tracer) {
-    if (source->access != Access::Pinned && torch_room::is_wrapper_class(class_)) {
+    TensorValue* tensor = outside_tensor(tracer, source, outside);
+    tensor->is_of_object = true;
+    if (torch_room::is_wrapper_class(class_)) {
         try {
-            guard_parts(tracer, this);
+            tensor->meta = tracer.arena().make<TensorMeta>(meta_of_wrapper(tracer, this, tensor));
         } catch (const PythonError&) {
             PyErr_Clear();
             tracer.break_graph(BreakKind::UnsupportedTensor,
                                "the __tensor_flatten__ of class " + type_name(class_) + " can't be guarded");
         }
     }
-    auto* tensor = tracer.make<TensorValue>();
-    tensor->outside = outside;
-    tensor->source = source;
-    tensor->is_of_object = true;
-    tensor->realized = false;
     tracer.realize(tensor);
     set_undoably(tracer, payload, tensor);
 }
@@ -71,7 +116,11 @@ Value* TensorObjectValue::own_attribute(Tracer& tracer, Borrowed<> name) {
     if (own != nullptr || source != nullptr || is_unfinished() || !is_wrapper()) return own;
     for (auto& [key, part] : parts)
         if (key == name.get()) return part;
-    PyObject* dict = cpython::instance_dict_if_made(payload->meta->prototype);
+    const Prototype& prototype = torch_room::prototype_of(*payload->meta);
+    for (auto& [key, number] : prototype.numbers)
+        if (key.get() == name.get()) return size_value(tracer, number);
+    PyObject* const instance = (prototype.symbolic ? prototype.symbolic : prototype.fake).get();
+    PyObject* dict = cpython::instance_dict_if_made(instance);
     PyObject* held = dict == nullptr ? nullptr : PyDict_GetItemWithError(dict, name);
     if (held == nullptr) return nullptr;
     if (is_constant(held)) return tracer.constant(held);
@@ -165,7 +214,9 @@ int TensorObjectValue::rebuild(PlanBuilder& plan) {
         PyObject_GetAttrString(reinterpret_cast<PyObject*>(torch_room::known().tensor_class), "as_subclass");
     if (is_unfinished()) {
         int made = plan.reserve(this);
-        plan.add_to(made, PlanOp::Call, {}, maker);
+        std::vector<std::int32_t> taken;
+        for (Value* value : layout) taken.push_back(value->rebuild(plan));
+        plan.add_to(made, PlanOp::Call, std::move(taken), maker);
         rebuild_attributes(plan, made, this);
         return made;
     }

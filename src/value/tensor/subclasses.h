@@ -21,6 +21,8 @@ struct TensorObjectValue final : ObjectValue {
     TensorValue* payload = nullptr;
     /// Of a wrapper subclass that the program makes (made_wrappers.h): a callable that makes one without attributes.
     PyObject* maker = nullptr;
+    /// The size and the strides that it has then, where some of these change between calls: the maker takes them.
+    std::vector<Value*> layout;
     /// The inner tensors of a result of a wrapper subclass that the program has read.
     std::vector<std::pair<PyObject*, Value*>> parts;
 

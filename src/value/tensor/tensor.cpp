@@ -62,11 +62,9 @@ void TensorValue::realize(Tracer& tracer) {
                            "a tensor of class " + type_name(Py_TYPE(outside)) + " is used");
     const torch_room::DynamicSizes* dynamic = nullptr;
     try {
-        auto* read = tracer.arena().make<torch_room::TensorMeta>(torch_room::read_meta(outside));
-        if (torch_room::is_wrapper_class(Py_TYPE(outside)))
-            read->prototype = tracer.keep(torch_room::fake_wrapper(torch_room::fake_mode_of_thread(), outside));
-        else if (is_of_object)
-            read->python_class = torch_room::tensor_class();
+        // (That of a wrapper subclass is read with its inner tensors.)
+        auto* read = tracer.arena().make<torch_room::TensorMeta>(meta != nullptr ? *meta : torch_room::read_meta(outside));
+        if (is_of_object && meta == nullptr) read->python_class = torch_room::tensor_class();
         dynamic = make_sizes_dynamic(tracer, this, *read);
         meta = read;
     } catch (const PythonError&) {
