@@ -19,10 +19,19 @@ torch.overrides.get_default_nowrap_functions()
 class Handed:
     """A call as a `__torch_function__` received it."""
 
-    def __init__(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> None:
+    def __init__(self, function: Any, types: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> None:
         self.function = function
+        self.types = tuple(types)
         self.arguments = arguments
         self.keywords = keywords
+
+
+class _Mode(torch.overrides.TorchFunctionMode):
+    """Records the call, and does not make it."""
+
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
+        _kept.calls.append(Handed(function, types, arguments, keywords))
+        return None
 
 
 class _Kept(threading.local):
@@ -39,7 +48,7 @@ class StandIn(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
-        _kept.calls.append(Handed(function, arguments, keywords))
+        _kept.calls.append(Handed(function, types, arguments, keywords))
         return None
 
 
@@ -48,8 +57,26 @@ def plain_stand_in() -> torch.Tensor:
     return torch.empty(0, device="meta")
 
 
+def parameter_stand_in() -> torch.Tensor:
+    """A stand-in for a parameter."""
+    return torch.nn.Parameter(plain_stand_in())
+
+
 def stand_in() -> torch.Tensor:
     return plain_stand_in().as_subclass(StandIn)
+
+
+def seen_by_mode(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Handed | None:
+    """The call that a mode with `__torch_function__` receives; None if it receives none."""
+    calls = _kept.calls = []
+    try:
+        with _Mode():
+            function(*arguments, **keywords)
+    except TypeError:
+        # `bool(tensor)` has to be a bool, which the result of the mode is not.
+        if not calls:
+            raise
+    return calls[0] if calls else None
 
 
 def handed(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Handed | None:

@@ -12,6 +12,7 @@
 #include "capture/settings.h"
 #include "graph/captured.h"
 #include "graph/runner.h"
+#include "torch/function_modes.h"
 #include "torch/function_transforms.h"
 #include "torch/global_state.h"
 #include "torch/second_backward.h"
@@ -190,6 +191,7 @@ std::variant<BackendResult, Again> compile(GraphModule module, const CompileOpti
     graph.has_wrappers = module.has_wrappers;
     torch_room::WithoutTorchFunctions without_torch_functions(module.has_wrappers);
     if (!module.module) return result;
+    torch_room::WithoutFunctionModes without_function_modes(torch_room::has_function_modes_of_program());
     // aot_autograd fails on the gradients of oneDNN's LSTM, which returns an undefined tensor among those that it
     // saves.
     std::optional<torch_room::WithoutOneDnn> without_onednn;

@@ -72,7 +72,21 @@ Node* Graph::add(NodeKind kind, Borrowed<> target, std::vector<Argument> argumen
     return node;
 }
 
+namespace {
+
+bool returns_its_argument(const Node& node, const Node* argument) {
+    return node.result.same_as_argument >= 0 && !node.arguments.empty() &&
+           node.arguments[0].kind == Argument::Kind::Node && node.arguments[0].node == argument;
+}
+
+}  // namespace
+
 void Graph::name_after(Node* node, std::string_view variable) {
+    // To torch._dynamo an operation that gives back its argument (`_set_tensor_requires_grad`) gives a tensor of its
+    // own, which the program assigns.
+    constexpr std::size_t kNear = 3;
+    for (std::size_t i = nodes_.size(); !node->is_named && i-- > 0 && i + kNear > nodes_.size();)
+        if (returns_its_argument(*nodes_[i], node)) return name_after(nodes_[i], variable);
     if (node->kind == NodeKind::Placeholder || node->is_named) return;
     node->is_named = true;
     namings_.push_back({node, std::string(variable), nodes_.size()});

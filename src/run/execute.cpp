@@ -8,6 +8,7 @@
 #include "capture/notes.h"
 #include "cpython/code_object.h"
 #include "cpython/objects.h"
+#include "torch/function_modes.h"
 #include "torch/function_transforms.h"
 #include "torch/second_backward.h"
 #include "torch/settings.h"
@@ -163,6 +164,8 @@ Ref<> execute(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::v
     // here.
     std::span<PyObject* const> fetched = entry.guards.fetched();
     Held for_plan(fetched.subspan(entry.graph.input_count));
+    // Modes of the program have seen what they see of the region when it was traced.
+    torch_room::WithFunctionModesDisabled disabled(entry.state.has_function_modes_of_program());
     Ref<> answer;
     std::span<PyObject* const> results;
     if (entry.graph.compiled) {

@@ -68,15 +68,31 @@ PyTypeObject* query_class() {
 
 }  // namespace
 
-Answer ask(Provenance& provenance, Borrowed<> function, Borrowed<> argument) {
+namespace {
+
+Ref<> make_query(Borrowed<> function, Borrowed<> argument) {
     Ref<> object = checked(query_class()->tp_alloc(query_class(), 0));
     as_query(object.get())->function = Py_NewRef(function.get());
     as_query(object.get())->argument = Py_XNewRef(argument.get());
+    return object;
+}
+
+Source* place_of_answer(Provenance& provenance, const Ref<>& query, Borrowed<> answer) {
+    return provenance.child(provenance.pinned(query.get()), Access::Member, interned("answer"), 0, answer.get());
+}
+
+}  // namespace
+
+Answer ask(Provenance& provenance, Borrowed<> function, Borrowed<> argument) {
+    Ref<> object = make_query(function, argument);
     Ref<> answer = Ref<>::steal(answer_of(object.get(), nullptr));
     if (!answer) PyErr_Clear();
-    Source* place =
-        provenance.child(provenance.pinned(object.get()), Access::Member, interned("answer"), 0, answer.get());
+    Source* place = place_of_answer(provenance, object, answer.get());
     return {place, std::move(answer)};
+}
+
+Source* query(Provenance& provenance, Borrowed<> function, Borrowed<> argument, Borrowed<> answer) {
+    return place_of_answer(provenance, make_query(function, argument), answer);
 }
 
 }  // namespace stator

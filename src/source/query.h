@@ -14,5 +14,7 @@ struct Answer {
     Ref<> object;
 };
 Answer ask(Provenance& provenance, Borrowed<> function, Borrowed<> argument = nullptr);
+/// The source of an answer that is known to be `answer`.
+Source* query(Provenance& provenance, Borrowed<> function, Borrowed<> argument, Borrowed<> answer);
 
 }  // namespace stator

@@ -11,6 +11,8 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 
+#include <algorithm>
+
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
@@ -91,9 +93,9 @@ bool same_function_modes(const GlobalState& state) {
     for (std::int64_t i = 0; i < length; ++i) {
         const auto& expected = state.function_modes[static_cast<std::size_t>(i)];
         Borrowed<> mode = function_mode_at(i);
-        if (mode == expected.mode.get()) continue;
+        if (reinterpret_cast<PyObject*>(Py_TYPE(mode.get())) != expected.type.get()) return false;
         Device device;
-        if (!expected.is_device || !is_device_mode(mode, &device) || device != expected.device) return false;
+        if (expected.is_device && (!is_device_mode(mode, &device) || device != expected.device)) return false;
     }
     return true;
 }
@@ -185,6 +187,10 @@ bool is_in_dual_level() {
     return is_inside;
 }
 
+bool GlobalState::has_function_modes_of_program() const {
+    return std::ranges::any_of(function_modes, [](const FunctionMode& mode) { return !mode.is_device; });
+}
+
 GlobalState snapshot_global_state() {
     const at::Context& context = at::globalContext();
     GlobalState state;
@@ -205,8 +211,9 @@ GlobalState snapshot_global_state() {
     state.bf16_reduction = static_cast<std::int8_t>(context.allowBF16ReductionCuBLAS());
     state.threads = at::get_num_threads();
     for (std::int64_t i = 0; i < at::impl::PythonTorchFunctionTLS::stack_len(); ++i) {
-        GlobalState::FunctionMode mode{Ref<>::share(function_mode_at(i))};
-        mode.is_device = is_device_mode(mode.mode.get(), &mode.device);
+        Borrowed<> object = function_mode_at(i);
+        GlobalState::FunctionMode mode{Ref<>::share(reinterpret_cast<PyObject*>(Py_TYPE(object.get())))};
+        mode.is_device = is_device_mode(object, &mode.device);
         state.function_modes.push_back(std::move(mode));
     }
     return state;
@@ -266,7 +273,7 @@ std::string explain_mismatch(const GlobalState& was) {
                    joined(state.function_modes,
                           [](const GlobalState::FunctionMode& mode) {
                               return mode.is_device ? "device " + device_name(mode.device)
-                                                    : type_name(Py_TYPE(mode.mode.get()));
+                                                    : type_name(reinterpret_cast<PyTypeObject*>(mode.type.get()));
                           }) +
                    "]";
         };

@@ -66,13 +66,16 @@ struct GlobalState {
     std::int8_t bf16_reduction = 0;
     int threads = 0;
     /// Modes with `__torch_function__`, outermost first. A default device is one of these: it is compared by its
-    /// device, all others by identity.
+    /// device, all others by their class (what the trace has read of them has guards of its own).
     struct FunctionMode {
-        Ref<> mode;
+        Ref<> type;
         bool is_device = false;
         Device device;
     };
     std::vector<FunctionMode> function_modes;
+
+    /// Whether one of them is no default device: its `__torch_function__` is traced, and graphs run without modes.
+    bool has_function_modes_of_program() const;
 };
 
 GlobalState snapshot_global_state();

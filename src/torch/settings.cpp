@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/SavedTensorHooks.h>
+#include <ATen/autocast_mode.h>
 #include <c10/core/DefaultDtype.h>
 
 #include <algorithm>
@@ -177,6 +178,17 @@ void restore_settings(const Settings& settings) {
     ErrorAside aside;
     for (const SettingCall& call : calls_between(current_settings(), settings))
         if (!Ref<>::steal(PyObject_Call(call.function.get(), call.arguments.get(), call.keywords.get()))) PyErr_Clear();
+}
+
+PyObject* autocast_nesting_function() {
+    static PyMethodDef definition{"autocast_nesting",
+                                  [](PyObject*, PyObject*) {
+                                      at::autocast::increment_nesting();
+                                      return PyLong_FromLong(at::autocast::decrement_nesting());
+                                  },
+                                  METH_NOARGS, nullptr};
+    static PyObject* const function = checked(PyCFunction_New(&definition, nullptr)).release();
+    return function;
 }
 
 }  // namespace stator::torch_room

@@ -50,6 +50,9 @@ void restore_settings(const Settings& settings);
 /// The same to those that a graph assumes.
 void restore_settings(const GlobalState& state);
 
+/// A C function without arguments: how often autocast was entered and not left.
+PyObject* autocast_nesting_function();
+
 /// Restores the settings at its end.
 class KeepSettings {
   public:

@@ -9,6 +9,7 @@
 #include "graph/runner.h"
 #include "trace/copier.h"
 #include "trace/graph_recorder.h"
+#include "value/tensor/function_modes.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
 
@@ -63,6 +64,7 @@ void DeferredGraphCapture::begin(DeferredGraph::Kind kind, Writes writes) {
         tracer_.break_graph(BreakKind::UnsupportedTensor,
                             "a hook, torch.autograd.Function, checkpoint or higher-order operation inside of another "
                             "one's backward pass");
+    expect_no_function_modes(tracer_, "a hook, torch.autograd.Function, checkpoint or higher-order operation");
     tracer_.on_undo([this, depth = open_.size()] {
         while (open_.size() > depth) open_.pop_back();
     });

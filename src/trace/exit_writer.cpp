@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -145,6 +146,7 @@ TraceExit ExitWriter::finish(PlanBuilder plan, bool is_return) {
     graph.add(graph::NodeKind::Output, interned("output"),
               {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
     recorder_.numbers().replace_specialized();
+    recorder_.keep_operations_of_transforms();
     graph.finish();
     recorder_.writes().mark_readers_as_saved(graph);
     effects_.forget_dropped(plan);
@@ -234,12 +236,27 @@ void ExitWriter::write_modes(PlanBuilder& plan, bool is_return) {
         recorder_.emit_switch(torch_room::known().set_grad_enabled, Arguments::of(tracer_.boolean(entry.grad)));
     torch_room::Modes left = modes.current();
     left.grad = entry.grad;
-    STATOR_CHECK(left == entry, "a mode that no context has changed");
+    // What the program has set directly is left set by the graph, if it runs as it was captured.
+    STATOR_CHECK(left == entry || modes.are_set_directly(), "a mode that no context has changed");
+    if (modes.are_set_directly() && (left != entry || modes.autocast_nesting() != 0)) recorder_.keep_as_captured();
     write_settings(plan, is_return);
     for (const TorchModes::EnteredContext& context : open)
         plan.add(PlanOp::Call, {context.manager->rebuild(plan)}, context.enter);
-    if (reached.grad == entry.grad && open.empty()) return;
-    plan.add(PlanOp::Call, {plan.constant(reached.grad ? Py_True : Py_False)}, torch_room::known().set_grad_enabled);
+    if (reached.grad != entry.grad || !open.empty())
+        plan.add(PlanOp::Call, {plan.constant(reached.grad ? Py_True : Py_False)},
+                 torch_room::known().set_grad_enabled);
+    write_function_modes(plan);
+}
+
+/// The last thing that a plan calls: modes see calls of PyTorch.
+void ExitWriter::write_function_modes(PlanBuilder& plan) {
+    static PyObject* const pop = imported("torch._C", "_pop_torch_function_stack");
+    static PyObject* const push = imported("torch._C", "_push_on_torch_function_stack");
+    const std::vector<Value*>&entry = tracer_.modes().function_modes_at_entry(),
+          &reached = tracer_.modes().function_modes();
+    const auto same = static_cast<std::size_t>(std::ranges::mismatch(entry, reached).in1 - entry.begin());
+    for (std::size_t i = same; i < entry.size(); ++i) plan.add(PlanOp::Call, {}, pop);
+    for (std::size_t i = same; i < reached.size(); ++i) plan.add(PlanOp::Call, {reached[i]->rebuild(plan)}, push);
 }
 
 /// At a graph break the graph restores the settings that it has changed. The plan sets those that the program has

@@ -45,6 +45,7 @@ class ExitWriter {
     /// Restores the modes of PyTorch in the graph, and sets those that the program has reached in the plan.
     void write_modes(PlanBuilder& plan, bool is_return);
     void write_settings(PlanBuilder& plan, bool is_return);
+    void write_function_modes(PlanBuilder& plan);
     void write_frames(PlanBuilder& plan, bool runs_callbacks);
     static void write_slots(PlanBuilder& plan, PlanFrame& state, const BytecodeFrame& frame, bool is_entered);
     void write_stack(PlanBuilder& plan, PlanFrame& state, const BytecodeFrame& frame, bool is_innermost);

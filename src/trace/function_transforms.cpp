@@ -7,6 +7,7 @@
 #include "torch/fake.h"
 #include "value/deferred_graph.h"
 #include "value/kinds/sequence.h"
+#include "value/tensor/function_modes.h"
 
 namespace stator {
 
@@ -21,6 +22,7 @@ void FunctionTransforms::begin_call(PyCodeObject* code) {
     if (torch_room::transform_depth() > 0)
         tracer_.break_graph(BreakKind::UnsupportedTensor,
                             "the compiled function is called inside of a torch.func transform");
+    expect_no_function_modes(tracer_, "a function transform of torch.func is called");
     static PyObject* const are_hooks_enabled = imported("torch._C._autograd", "_saved_tensors_hooks_is_enabled");
     if (checked(PyObject_CallNoArgs(are_hooks_enabled)).get() != Py_True)
         tracer_.break_graph(BreakKind::UnsupportedTensor,

@@ -78,6 +78,7 @@ Interpreter::Interpreter(const TraceRequest& request, const Knowledge& knowledge
     // The last few calls before the recursion limit are left to CPython, which knows exactly where the limit is.
     constexpr int kLeft = 20;
     depth_limit_ = static_cast<std::size_t>(std::max(1, cpython::recursion_remaining(PyThreadState_Get()) - kLeft));
+    torch_modes_.find_function_modes_at_entry();
     enter_frame(request);
     if (is_resumed_ || entered_generator_) lifetimes_.watch_entered_frame();
 }

@@ -162,7 +162,10 @@ void Rereads::note_value(const BytecodeFrame& frame, const bytecode::Instruction
             return;
         case Op::LoadDeref: {
             const auto* cell = cast<CellValue>(frame.slots[static_cast<std::size_t>(instruction.arg)]);
-            bool is_outside = cell != nullptr && cell->source != nullptr;
+            // What a decorator of a package has closed over (`torch.amp.custom_bwd(device_type=...)`) is as constant
+            // as the package.
+            bool is_outside = cell != nullptr && cell->source != nullptr &&
+                              !(value->kind == Kind::Constant && has_library_globals(frame.function->globals));
             if (!is_given && (is_outside || (!is_recomputed && is_mutable_outside(value))))
                 found_ = named_slot(frame, instruction) + " of an enclosing function" + place(frame);
             return;

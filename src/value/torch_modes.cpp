@@ -1,5 +1,8 @@
 #include "value/torch_modes.h"
 
+#include "base/imported.h"
+#include "base/python_error.h"
+#include "source/query.h"
 #include "value/recorder.h"
 #include "value/tensor/tensor.h"
 #include "value/tracer.h"
@@ -9,6 +12,32 @@ namespace stator {
 void TorchModes::set(const torch_room::Modes& modes) {
     tracer_.on_undo([this, before = current_] { current_ = before; });
     current_ = modes;
+}
+
+void TorchModes::set_directly(const torch_room::Modes& modes) {
+    tracer_.on_undo([this, before = are_set_directly_] { are_set_directly_ = before; });
+    are_set_directly_ = true;
+    set(modes);
+}
+
+void TorchModes::set_autocast_nesting(int nesting) {
+    tracer_.on_undo([this, before = autocast_nesting_] { autocast_nesting_ = before; });
+    autocast_nesting_ = nesting;
+}
+
+void TorchModes::set_function_modes(std::vector<Value*> modes) {
+    tracer_.on_undo([this, before = function_modes_] { function_modes_ = before; });
+    function_modes_ = std::move(modes);
+}
+
+void TorchModes::find_function_modes_at_entry() {
+    static PyObject* const mode_at = imported("torch._C", "_get_function_stack_at");
+    const std::vector<Borrowed<>> active = real_function_modes_.modes();
+    for (std::size_t i = 0; i < active.size(); ++i) {
+        Source* place = query(tracer_.provenance(), mode_at, checked(PyLong_FromSize_t(i)), active[i]);
+        function_modes_at_entry_.push_back(tracer_.outside(place, active[i]));
+    }
+    function_modes_ = function_modes_at_entry_;
 }
 
 void TorchModes::note_leaf(TensorValue* leaf) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/node.h"
+#include "torch/function_modes.h"
 #include "torch/global_state.h"
 #include "torch/settings.h"
 #include "value/value.h"
@@ -22,6 +23,12 @@ class TorchModes {
     /// The modes when the trace began.
     const torch_room::Modes& at_entry() const { return at_entry_; }
     void set(const torch_room::Modes& modes);
+    /// The same for a mode of autocast that the program sets itself, outside of a context: the graph leaves it set.
+    void set_directly(const torch_room::Modes& modes);
+    bool are_set_directly() const { return are_set_directly_; }
+    /// How often `autocast_increment_nesting` was called more often than `autocast_decrement_nesting`.
+    int autocast_nesting() const { return autocast_nesting_; }
+    void set_autocast_nesting(int nesting);
     /// The program reads a setting of autocast, which needs a guard even while autocast is off.
     void rely_on_autocast() { reads_autocast_ = true; }
     bool reads_autocast() const { return reads_autocast_; }
@@ -67,6 +74,17 @@ class TorchModes {
     void begin_torch_function();
     void end_torch_function(bool enabled_before);
 
+    // --- modes with `__torch_function__` that are entered (see tensor/function_modes.h)
+
+    /// The outermost one first. PyTorch's own stack is empty while the trace runs, but for a default device that was
+    /// active when it began.
+    const std::vector<Value*>& function_modes() const { return function_modes_; }
+    bool has_function_modes() const { return !function_modes_.empty(); }
+    void set_function_modes(std::vector<Value*> modes);
+    /// Those that were active when the trace began, if one of them is the program's own.
+    const std::vector<Value*>& function_modes_at_entry() const { return function_modes_at_entry_; }
+    void find_function_modes_at_entry();
+
     /// Whether a tensor as an index never is the number that it holds: `TransformGetItemToIndex`, the mode in which
     /// PyTorch runs the functions of flex_attention.
     bool indexes_by_tensors() const { return indexes_by_tensors_; }
@@ -81,6 +99,10 @@ class TorchModes {
   private:
     Tracer& tracer_;
     torch_room::Modes current_, at_entry_;
+    bool are_set_directly_ = false;
+    int autocast_nesting_ = 0;
+    torch_room::WithoutFunctionModes real_function_modes_{torch_room::has_function_modes_of_program()};
+    std::vector<Value*> function_modes_, function_modes_at_entry_;
     bool reads_autocast_ = false;
     bool reads_numpy_errors_ = false;
     torch_room::KeepSettings kept_settings_;

@@ -22,7 +22,9 @@
 #include "value/protocol/operations.h"
 #include "value/protocol/raising.h"
 #include "value/recorder.h"
+#include "value/tensor/function_modes.h"
 #include "value/tensor/torch_function.h"
+#include "value/torch_modes.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -252,8 +254,11 @@ Outcome call_bound_wrapper(Tracer& tracer, PyObject* wrapper, const Arguments& a
 }  // namespace
 
 Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
+    if (tracer.modes().has_function_modes() && (is_operation(held) || held == torch_room::known().set_grad_enabled))
+        if (auto answer = call_under_modes(tracer, this, arguments)) return *answer;
+    if (Py_TYPE(held) == cpython::method_wrapper_class())
+        if (auto read = read_by_getter(tracer, held, arguments)) return *read;
     if (has_tensor_object(arguments)) {
-        if (Value* read = read_by_getter(tracer, held, arguments)) return read;
         if (is_operation(held)) return call_on_tensor_objects(tracer, this, arguments);
     }
     if (is_array_function(held) && has_array(arguments))

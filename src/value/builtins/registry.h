@@ -31,6 +31,8 @@ void register_frozen_objects(Handlers& handlers);
 void register_torch(Handlers& handlers);
 void register_arrays(Handlers& handlers);
 void register_torch_functions(Handlers& handlers);
+void register_function_modes(Handlers& handlers);
+void register_autocast_calls(Handlers& handlers);
 void register_profiling(Handlers& handlers);
 void register_optimizing(Handlers& handlers);
 void register_tensor_hooks(Handlers& handlers);

@@ -23,6 +23,7 @@
 #include "value/protocol/attributes.h"
 #include "value/protocol/keys.h"
 #include "value/protocol/operations.h"
+#include "value/tensor/function_modes.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -262,6 +263,9 @@ bool is_call_with_own_member(PyTypeObject* type, const Arguments& arguments) {
 
 Outcome ClassValue::call(Tracer& tracer, const Arguments& arguments) {
     refuse_forbidden(tracer, object(), held->tp_dict);
+    // The one class of PyTorch that hands its calls to modes.
+    if (held == torch_room::known().device_class && modes_see_operators(tracer))
+        if (auto answer = call_under_modes(tracer, this, arguments)) return *answer;
     if (is_return_type(held) && arguments.count() == 1 && arguments.keywords.empty())
         return tracer.start(make_return_type(tracer, held, arguments.positional[0]));
     if (is_array_function(object()) && has_array(arguments))

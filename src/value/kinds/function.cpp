@@ -25,9 +25,11 @@
 #include "value/protocol/operations.h"
 #include "value/recorder.h"
 #include "value/tensor/data_numbers.h"
+#include "value/tensor/function_modes.h"
 #include "value/tensor/is_compiling.h"
 #include "value/tensor/marked_functions.h"
 #include "value/tensor/torch_function.h"
+#include "value/torch_modes.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -354,6 +356,11 @@ void guard_identity(Tracer& tracer, const FunctionValue* function) {
 /// A call of a function that Stator has a model of, or that is an operation of PyTorch; nothing for other functions.
 std::optional<Outcome> call_modelled(Tracer& tracer, FunctionValue* function, const Arguments& arguments) {
     PyObject* outside = function->outside;
+    if (tracer.modes().has_function_modes())
+        if (auto answer = call_python_under_modes(tracer, function, arguments)) {
+            guard_identity(tracer, function);
+            return answer;
+        }
     if (has_tensor_object(arguments)) {
         torch_room::Role role = torch_room::role_of(outside);
         if (role == torch_room::Role::InGraph || role == torch_room::Role::TensorMethod) {

@@ -16,6 +16,7 @@
 #include "value/protocol/keys.h"
 #include "value/protocol/refusal.h"
 #include "value/tensor/dynamic_sizes.h"
+#include "value/tensor/function_modes.h"
 #include "value/tensor/torch_function.h"
 
 namespace stator::operations {
@@ -36,12 +37,19 @@ bool is_called_otherwise(PyObject* found, const char* name) {
     return type == &PyProperty_Type || type == &PyClassMethod_Type || PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
 }
 
+/// A slot that tensors inherit from `object`.
+bool is_of_object_class(PyObject* descriptor) {
+    return PyDescr_TYPE(descriptor) == &PyBaseObject_Type;
+}
+
 }  // namespace
 
 Value* user_method(Tracer& tracer, Value* value, const char* name) {
     PyTypeObject* type = value->type();
-    // Classes written in C behave as their kind; so do tensors, whose Python methods are nodes of the graph.
-    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || value->kind == Kind::Tensor) return nullptr;
+    // Classes written in C behave as their kind; so do tensors, whose Python methods are nodes of the graph, unless the
+    // program has entered a mode that sees them.
+    const bool is_seen = value->kind == Kind::Tensor && modes_see_operators(tracer);
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || (value->kind == Kind::Tensor && !is_seen)) return nullptr;
     // Guarded in both cases: the method may be added or removed between calls.
     PyObject* found = nullptr;
     Value* method = class_attribute(tracer, type, interned(name), &found);
@@ -49,6 +57,7 @@ Value* user_method(Tracer& tracer, Value* value, const char* name) {
     if (!PyFunction_Check(found)) {
         // PyTorch's operators call `__torch_function__`.
         bool is_operator = Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyWrapperDescr_Type;
+        if (is_seen) return is_operator && !is_of_object_class(found) ? method : nullptr;
         if (value->kind == Kind::TensorObject && is_operator && has_active_torch_function(tracer, value)) return method;
         if (is_called_otherwise(found, name))
             tracer.break_graph(BreakKind::UnknownObject, std::string("the ") + name + " of class " + type->tp_name +

@@ -1,4 +1,5 @@
 /// PyTorch functions that are not operations: modes, queries, and the functions of torch.compiler.
+#include <algorithm>
 #include <span>
 #include <unordered_map>
 
@@ -22,6 +23,7 @@
 #include "value/protocol/operations.h"
 #include "value/recorder.h"
 #include "value/tensor/attributes.h"
+#include "value/tensor/autocast.h"
 #include "value/tensor/function_transforms.h"
 #include "value/tensor/gradients.h"
 #include "value/tensor/is_compiling.h"
@@ -140,14 +142,6 @@ Outcome exit_inference_mode(Tracer& tracer, const Arguments& arguments) {
 // --- autocast
 // ----------------------------------------------------------------------------------------------------------
 
-/// The device type that autocast functions take as a string.
-torch_room::DeviceKind device_kind(Tracer& tracer, Borrowed<> name) {
-    Ref<> device =
-        Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(torch_room::known().device_class), name));
-    if (!device) tracer.raise_from_python();
-    return torch_room::as_device(device.get())->kind;
-}
-
 /// A backward pass is traced as if autocast were off, which it need not be when it runs.
 void expect_known_autocast(Tracer& tracer) {
     const TorchModes& modes = tracer.modes();
@@ -164,7 +158,7 @@ torch_room::Modes::Autocast autocast_of(Tracer& tracer, const Arguments& argumen
     Ref<> device_type = argument == nullptr ? checked(PyUnicode_FromString(otherwise))
                                             : constant_argument(tracer, argument, "the device of autocast");
     torch_room::Modes modes = tracer.modes().current();
-    torch_room::Modes::Autocast* autocast = modes.autocast_of(device_kind(tracer, device_type.get()));
+    torch_room::Modes::Autocast* autocast = modes.autocast_of(autocast_device(tracer, device_type.get()));
     if (autocast == nullptr)
         tracer.break_graph(BreakKind::UnsupportedTensor, "the autocast state of an unsupported device is read");
     tracer.modes().rely_on_autocast();
@@ -215,7 +209,7 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
     Ref<> is_enabled = constant_argument(tracer, enabled, "autocast's switch");
     Ref<> uses_cache = constant_argument(tracer, cache, "autocast's cache");
     torch_room::Modes before = tracer.modes().current(), modes = before;
-    torch_room::Modes::Autocast* autocast = modes.autocast_of(device_kind(tracer, device_type.get()));
+    torch_room::Modes::Autocast* autocast = modes.autocast_of(autocast_device(tracer, device_type.get()));
     auto as_dtype = torch_room::as_dtype(fast_dtype.get());
     if (autocast == nullptr || !as_dtype)
         tracer.break_graph(BreakKind::UnsupportedTensor, "autocast of an unsupported device or dtype is entered");
@@ -227,7 +221,7 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
     if (self->source == nullptr) {
         // If the object is still used after the captured region while it is entered, its `__exit__` needs these
         // attributes.
-        torch_room::Modes::Autocast* outer = before.autocast_of(device_kind(tracer, device_type.get()));
+        torch_room::Modes::Autocast* outer = before.autocast_of(autocast_device(tracer, device_type.get()));
         self->set_own_attribute(tracer, interned("prev_cache_enabled"), tracer.boolean(before.autocast_cache));
         self->set_own_attribute(tracer, interned("prev"), tracer.boolean(outer->enabled));
         self->set_own_attribute(tracer, interned("prev_fastdtype"),
@@ -241,8 +235,18 @@ Outcome enter_autocast(Tracer& tracer, const Arguments& arguments) {
     return self;
 }
 
+/// A context that was entered before the captured region, or by hand, is left by what its `__exit__` calls.
 Outcome exit_autocast(Tracer& tracer, const Arguments& arguments) {
-    tracer.modes().pop_context(arguments.positional.at(0));
+    static PyObject* const leave =
+        checked(PyObject_GetAttrString(imported("torch.amp.autocast_mode", "autocast"), "__exit__")).release();
+    Value* self = arguments.positional.at(0);
+    if (std::ranges::find(tracer.modes().contexts(), self, &TorchModes::EnteredContext::manager) ==
+        tracer.modes().contexts().end()) {
+        auto* function = cast<FunctionValue>(tracer.outside(tracer.provenance().pinned(leave), leave));
+        tracer.realize(function);
+        return tracer.push_call(function, arguments);
+    }
+    tracer.modes().pop_context(self);
     return tracer.boolean(false);
 }
 
@@ -283,6 +287,7 @@ bool may_have_torch_function(Tracer& tracer, Value* value) {
 }
 
 Outcome has_torch_function_among(Tracer& tracer, std::span<Value* const> values) {
+    if (tracer.modes().has_function_modes()) return tracer.boolean(true);
     for (Value* value : values)
         if (has_active_torch_function(tracer, value)) return tracer.boolean(true);
     for (Value* value : values)
@@ -319,11 +324,6 @@ Task make_size(Tracer& tracer, Value* items) {
 Outcome size_class(Tracer& tracer, const Arguments& arguments) {
     if (arguments.positional.empty()) return make_tuple(tracer, {}, torch_room::size_class());
     return tracer.start(make_size(tracer, arguments.positional[0]));
-}
-
-/// `with torch.device(...)`: the mode that it enters decides what operations of the graph compute.
-Outcome change_default_device(Tracer& tracer, const Arguments&) {
-    tracer.break_graph(BreakKind::UnknownFunction, "`with torch.device(...)` changes the default device");
 }
 
 /// A function compiled by `torch.jit.script`: the original Python function is traced, as torch._dynamo does.
@@ -384,10 +384,19 @@ Outcome assert_async(Tracer& tracer, const Arguments& arguments) {
 
 }  // namespace
 
+torch_room::DeviceKind autocast_device(Tracer& tracer, Borrowed<> name) {
+    Ref<> device =
+        Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(torch_room::known().device_class), name));
+    if (!device) tracer.raise_from_python();
+    return torch_room::as_device(device.get())->kind;
+}
+
 void register_torch(Handlers& handlers) {
     register_tensor_methods(handlers);
     register_function_transforms(handlers);
     register_settings(handlers);
+    register_function_modes(handlers);
+    register_autocast_calls(handlers);
     if (Ref<> scripted = find_imported("torch._C", "ScriptFunction"); scripted) {
         Ref<> call = Ref<>::steal(PyObject_GetAttrString(scripted.get(), "__call__"));
         if (call)
@@ -443,12 +452,11 @@ void register_torch(Handlers& handlers) {
     // Executed while tracing: their results are guarded as part of the global state, or are constant within a process.
     for (const char* name :
          {"get_default_dtype", "are_deterministic_algorithms_enabled", "is_deterministic_algorithms_warn_only_enabled",
-          "get_float32_matmul_precision", "promote_types", "can_cast", "result_type", "get_default_device",
-          "is_anomaly_enabled", "is_warn_always_enabled", "is_storage"})
+          "get_float32_matmul_precision", "promote_types", "can_cast", "result_type", "is_anomaly_enabled",
+          "is_warn_always_enabled", "is_storage"})
         handlers.add_pure("torch", name);
-    for (const char* name :
-         {"_get_cudnn_enabled", "_is_torch_function_mode_enabled", "_is_autocast_available",
-          "_get_privateuse1_backend_name", "_len_torch_dispatch_stack", "_get_mkldnn_enabled", "_infer_size"})
+    for (const char* name : {"_get_cudnn_enabled", "_is_autocast_available", "_get_privateuse1_backend_name",
+                             "_len_torch_dispatch_stack", "_get_mkldnn_enabled", "_infer_size"})
         handlers.add_pure("torch._C", name);
     for (const char* name : {"is_available", "device_count", "is_initialized", "is_bf16_supported"})
         handlers.add_pure("torch.cuda", name);
@@ -458,8 +466,6 @@ void register_torch(Handlers& handlers) {
     for (const char* name : {"device", "finfo", "iinfo", "dtype", "layout", "memory_format"})
         if (Ref<> type = find_imported("torch", name); type && PyType_Check(type.get()))
             handlers.add_pure_class(reinterpret_cast<PyTypeObject*>(type.release()));
-    for (const char* name : {"__enter__", "__exit__"})
-        handlers.add_method(torch_room::known().device_class, name, change_default_device);
 }
 
 }  // namespace stator

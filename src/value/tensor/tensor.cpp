@@ -29,6 +29,7 @@
 #include "value/recorder.h"
 #include "value/tensor/attributes.h"
 #include "value/tensor/dynamic_sizes.h"
+#include "value/tensor/function_modes.h"
 #include "value/tensor/known_contents.h"
 #include "value/tensor/leaves.h"
 #include "value/tensor/tensor_indices.h"
@@ -94,6 +95,8 @@ PyTypeObject* TensorValue::type() const {
 }
 
 Outcome TensorValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    if (modes_see_operators(tracer))
+        if (auto answer = attribute_under_modes(tracer, this, name)) return *answer;
     if (Value* known = tensor_attribute(tracer, this, name); known != nullptr) return known;
     PyObject* raw = nullptr;
     Value* attribute = class_attribute(tracer, type(), name, &raw);
@@ -199,6 +202,9 @@ bool assign_data(Tracer& tracer, TensorValue* tensor, Value* value) {
 
 bool TensorValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
     if (value == nullptr) return false;
+    if (modes_see_operators(tracer))
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "an attribute of a tensor is set inside of a torch function mode");
     tracer.realize(this);
     tracer.realize(value);
     if (name.get() == interned("requires_grad") && (value->object() == Py_True || value->object() == Py_False)) {

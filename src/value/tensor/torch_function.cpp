@@ -27,6 +27,7 @@
 #include "value/recorder.h"
 #include "value/tensor/leaves.h"
 #include "value/tensor/made_wrappers.h"
+#include "value/tensor/stand_ins.h"
 #include "value/tensor/subclasses.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
@@ -67,15 +68,6 @@ void for_each_operand(Tracer& tracer, const Arguments& arguments, Visit visit) {
     for (const Keyword& keyword : arguments.keywords) visit_one(keyword.value);
 }
 
-bool defines_torch_function(PyTypeObject* type) {
-    return cpython::lookup_in_mro(type, interned("__torch_function__")) != nullptr;
-}
-
-/// Whether it is a tensor of a subclass, or an object that is no tensor but has a `__torch_function__`.
-bool is_overriding(const Value* value) {
-    return value->kind == Kind::TensorObject || (value->kind == Kind::Object && defines_torch_function(value->type()));
-}
-
 /// The same without installing guards.
 bool may_be_tensor_object(const Value* value) {
     if (is_overriding(value)) return true;
@@ -104,57 +96,6 @@ PyTypeObject* class_with_torch_function(Tracer& tracer, const Arguments& argumen
     });
     return found;
 }
-
-/// A call on stand-ins, which maps the objects that PyTorch passes on back to values.
-class StandIns {
-  public:
-    explicit StandIns(Tracer& tracer) : tracer_(tracer) {}
-
-    PyObject* object_of(Value* value) {
-        Ref<> made = make(value);
-        pairs_.emplace_back(std::move(made), value);
-        return pairs_.back().first.get();
-    }
-
-    Value* value_of(PyObject* object) {
-        for (const auto& [made, value] : pairs_)
-            if (made.get() == object) return value;
-        if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) {
-            std::vector<Value*> items;
-            Ref<> parts = checked(PySequence_Tuple(object));
-            for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts.get()); ++i)
-                items.push_back(value_of(PyTuple_GET_ITEM(parts.get(), i)));
-            return PyTuple_CheckExact(object) ? static_cast<Value*>(stator::make_tuple(tracer_, std::move(items)))
-                                              : make_list(tracer_, std::move(items));
-        }
-        if (!is_constant(object))
-            tracer_.break_graph(BreakKind::UnsupportedTensor, "PyTorch passes a " + type_name(Py_TYPE(object)) +
-                                                                  ", which it created, to __torch_function__");
-        return tracer_.constant(object);
-    }
-
-  private:
-    Ref<> make(Value* value) {
-        static PyObject* const stand_in = imported("stator.torch_functions", "stand_in");
-        static PyObject* const plain_stand_in = imported("stator.torch_functions", "plain_stand_in");
-        tracer_.realize(value);
-        if (is_overriding(value) || value->kind == Kind::Tensor)
-            return checked(PyObject_CallNoArgs(has_active_torch_function(tracer_, value) ? stand_in : plain_stand_in));
-        if (Ref<> constant = value->as_constant(tracer_)) return constant;
-        if (value->type() == &PyList_Type || value->type() == &PyTuple_Type) {
-            auto* sequence = static_cast<SequenceValue*>(value);
-            Ref<> list = checked(PyList_New(0));
-            for (Value* item : sequence->all(tracer_)) checked(PyList_Append(list.get(), object_of(item)));
-            return value->type() == &PyList_Type ? std::move(list) : checked(PyList_AsTuple(list.get()));
-        }
-        if (value->kind == Kind::Class || value->kind == Kind::Builtin) return Ref<>::share(value->object());
-        tracer_.break_graph(BreakKind::UnsupportedTensor,
-                            "a " + type_name(value->type()) + " is passed to __torch_function__");
-    }
-
-    Tracer& tracer_;
-    std::vector<std::pair<Ref<>, Value*>> pairs_;
-};
 
 /// A call that C code makes. `is_enabled`: whether `__torch_function__` is enabled in it.
 Task call_from_c(Tracer& tracer, Value* callee, Arguments arguments, bool is_enabled, bool is_inlined = false) {
@@ -189,36 +130,17 @@ std::optional<Outcome> call_torch_function_of(Tracer& tracer, PyTypeObject* type
                                               const Arguments& arguments) {
     static PyObject* const handed = imported("stator.torch_functions", "handed");
     StandIns stand_ins(tracer);
-    Ref<> positional = checked(PyTuple_New(static_cast<Py_ssize_t>(arguments.positional.size())));
-    for (std::size_t i = 0; i < arguments.positional.size(); ++i)
-        PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i),
-                         Py_NewRef(stand_ins.object_of(arguments.positional[i])));
-    Ref<> named = checked(PyDict_New());
-    for (const Keyword& keyword : arguments.keywords)
-        checked(PyDict_SetItem(named.get(), keyword.name, stand_ins.object_of(keyword.value)));
-    Ref<> call = Ref<>::steal(PyObject_CallFunctionObjArgs(handed, function, positional.get(), named.get(), nullptr));
+    const StandIns::Call on_stand_ins = stand_ins.call_with(arguments);
+    Ref<> call = Ref<>::steal(PyObject_CallFunctionObjArgs(handed, function, on_stand_ins.positional.get(),
+                                                           on_stand_ins.keywords.get(), nullptr));
     if (!call) {
         PyErr_Clear();
         tracer.break_graph(BreakKind::OperationFails,
                            "PyTorch rejects the arguments of an operation on a tensor of class " + type_name(type));
     }
     if (call.get() == Py_None) return std::nullopt;
-    Ref<> public_function = checked(PyObject_GetAttrString(call.get(), "function"));
-    Ref<> given = checked(PyObject_GetAttrString(call.get(), "arguments"));
-    Ref<> keywords = checked(PyObject_GetAttrString(call.get(), "keywords"));
-    PyObject* kept = tracer.keep(std::move(public_function));
-    Arguments passed = Arguments::of(
-        tracer.outside(tracer.provenance().pinned(kept), kept),
-        static_cast<Value*>(stator::make_tuple(tracer, {tracer.constant(reinterpret_cast<PyObject*>(type))})),
-        stand_ins.value_of(given.get()));
-    if (keywords.get() != Py_None) {
-        auto* dict = tracer.make<DictValue>();
-        PyObject *name = nullptr, *value = nullptr;
-        Py_ssize_t position = 0;
-        while (PyDict_Next(keywords.get(), &position, &name, &value))
-            dict->insert(tracer, tracer.constant(name), stand_ins.value_of(value));
-        passed.positional.push_back(dict);
-    }
+    Value* types = stator::make_tuple(tracer, {tracer.constant(reinterpret_cast<PyObject*>(type))});
+    Arguments passed = Arguments::of(stand_ins.passed(call, types));
     return tracer.start(call_torch_function(tracer, torch_function_of(tracer, type), std::move(passed)));
 }
 
@@ -312,16 +234,15 @@ Outcome attribute_of_tensor_object(Tracer& tracer, TensorObjectValue* tensor, Bo
     return tensor->tensor(tracer)->get_attribute(tracer, name);
 }
 
-Value* read_by_getter(Tracer& tracer, PyObject* getter, const Arguments& arguments) {
+std::optional<Outcome> read_by_getter(Tracer& tracer, PyObject* getter, const Arguments& arguments) {
     PyGetSetDescrObject* descriptor = descriptor_of_getter(getter);
-    if (descriptor == nullptr || arguments.positional.empty() || !arguments.keywords.empty()) return nullptr;
+    if (descriptor == nullptr || arguments.positional.empty() || !arguments.keywords.empty()) return std::nullopt;
     Value* tensor = without_object(tracer, arguments.positional[0]);
     if (tensor->kind != Kind::Tensor ||
         !PyType_IsSubtype(torch_room::known().tensor_class, descriptor->d_common.d_type))
-        return nullptr;
-    if (has_active_torch_function(tracer, arguments.positional[0])) return nullptr;
-    Outcome read = operations::get_attribute(tracer, tensor, descriptor->d_common.d_name);
-    return read.is_pending() ? nullptr : read.value();
+        return std::nullopt;
+    if (has_active_torch_function(tracer, arguments.positional[0])) return std::nullopt;
+    return operations::get_attribute(tracer, tensor, descriptor->d_common.d_name);
 }
 
 Value* method_calling_torch_function(Tracer& tracer, Value* self, Value* other, const char* name) {

@@ -4,6 +4,8 @@
 /// breaks before the operation that called it.
 #pragma once
 
+#include <optional>
+
 #include "value/tracer.h"
 
 namespace stator {
@@ -26,9 +28,9 @@ Outcome call_on_tensor_objects(Tracer& tracer, Value* function, const Arguments&
 Outcome call_python_on_tensor_objects(Tracer& tracer, FunctionValue* function, const Arguments& arguments);
 /// `tensor.name` for an attribute that C code computes.
 Outcome attribute_of_tensor_object(Tracer& tracer, TensorObjectValue* tensor, Borrowed<> name);
-/// `getter(tensor)`, for the getter of such an attribute, which a `__torch_function__` gets as `func`. Null for any
+/// `getter(tensor)`, for the getter of such an attribute, which a `__torch_function__` gets as `func`. Nothing for any
 /// other object.
-Value* read_by_getter(Tracer& tracer, PyObject* getter, const Arguments& arguments);
+std::optional<Outcome> read_by_getter(Tracer& tracer, PyObject* getter, const Arguments& arguments);
 
 /// The special method of a plain tensor if the other operand has an active `__torch_function__`; else null.
 Value* method_calling_torch_function(Tracer& tracer, Value* self, Value* other, const char* name);
