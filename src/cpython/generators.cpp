@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/python_error.h"
 #include "cpython/code_object.h"
+#include "cpython/coroutines.h"
 #include "cpython/frame.h"
 #include "cpython/frame_layout.h"
 #include "cpython/hook.h"
@@ -14,8 +15,9 @@ namespace stator::cpython {
 
 namespace {
 
+/// Coroutines and asynchronous generators have the layout of generators.
 PyGenObject* as_generator(PyObject* object) {
-    STATOR_CHECK(PyGen_CheckExact(object), "not a generator");
+    STATOR_CHECK(is_resumable(object) || PyAsyncGen_CheckExact(object), "not a generator");
     return reinterpret_cast<PyGenObject*>(object);
 }
 
@@ -38,10 +40,20 @@ void suspend_after(PyGenObject* generator, Offset offset) {
 #endif
 }
 
+/// As the first step of an asynchronous generator does, which tells an event loop that there is something to close.
+void register_asynchronous(PyGenObject* generator) {
+    PyThreadState* thread = PyThreadState_Get();
+    generator->gi_hooks_inited = 1;
+    generator->gi_origin_or_finalizer = Py_XNewRef(thread->async_gen_finalizer);
+    if (thread->async_gen_firstiter == nullptr) return;
+    Ref<> hook = Ref<>::share(thread->async_gen_firstiter);
+    checked(PyObject_CallOneArg(hook.get(), reinterpret_cast<PyObject*>(generator)));
+}
+
 }  // namespace
 
 Ref<> make_generator(PyFunctionObject* function) {
-    STATOR_CHECK((code_of(function)->co_flags & CO_GENERATOR) != 0, "not a generator function");
+    STATOR_CHECK((code_of(function)->co_flags & kSuspendedCode) != 0, "not a generator function");
     Ref<> generator = checked(call_with_placeholders(function));
     as_generator(generator.get());
     return generator;
@@ -56,6 +68,7 @@ void fill_generator(PyObject* object, const GeneratorState& state) {
     for (std::size_t i = 0; i < state.slots.size(); ++i)
         set_slot(frame, static_cast<int>(i), Ref<>::share(state.slots[i]));
     if (!state.yielded.is_valid()) return;
+    if (PyAsyncGen_CheckExact(object)) register_asynchronous(generator);
     std::vector<PyObject*> values;
     for (PyObject* value : state.stack) values.push_back(Py_XNewRef(value));
     set_stack(frame, values);
@@ -66,7 +79,15 @@ void fill_generator(PyObject* object, const GeneratorState& state) {
 void finish_generator(PyObject* object) {
     STATOR_CHECK(as_generator(object)->gi_frame_state == FRAME_CREATED, "the generator has already started");
     // Closing a generator that did not start runs none of its code.
-    checked(PyObject_CallMethod(object, "close", nullptr));
+    if (!PyAsyncGen_CheckExact(object)) {
+        checked(PyObject_CallMethod(object, "close", nullptr));
+        return;
+    }
+    as_generator(object)->gi_hooks_inited = 1;
+    Ref<> closing = checked(PyObject_CallMethod(object, "aclose", nullptr));
+    PyObject* nothing = nullptr;
+    if (PyIter_Send(closing.get(), Py_None, &nothing) == PYGEN_ERROR) throw PythonError();
+    Py_XDECREF(nothing);
 }
 
 }  // namespace stator::cpython

@@ -4,6 +4,7 @@
 
 #include "base/python_error.h"
 #include "cpython/code_object.h"
+#include "cpython/coroutines.h"
 #include "cpython/frame_layout.h"
 #include "cpython/objects.h"
 #include "cpython/tracing.h"
@@ -81,10 +82,10 @@ PyObject* pass_on(PyThreadState* thread, Frame* frame, int throwing) {
 }
 
 bool is_function_frame(const Frame* frame) {
-    constexpr int kAsynchronous = CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
     int flags = layout::code(frame)->co_flags;
-    return (flags & CO_OPTIMIZED) != 0 && (flags & kAsynchronous) == 0 &&
-           (is_generator_frame(frame) || is_at_start(frame));
+    if ((flags & CO_OPTIMIZED) == 0) return false;
+    // The call of an asynchronous function runs nothing of its body.
+    return is_generator_frame(frame) || (is_at_start(frame) && (flags & kAsynchronousCode) == 0);
 }
 
 /// Passes an observed frame to the handler, after reporting the call; or runs it in the interpreter, if a tool wants
@@ -92,8 +93,7 @@ bool is_function_frame(const Frame* frame) {
 PyObject* handle_watched(Waiting& waiting, PyThreadState* thread, Frame* frame) {
     PyCodeObject* code = layout::code(frame);
     // The call of a generator function is not reported; each step of the generator is.
-    constexpr int kSuspended = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-    if ((code->co_flags & kSuspended) != 0) return run_untouched(thread, frame);
+    if ((code->co_flags & kSuspendedCode) != 0) return run_untouched(thread, frame);
     if (has_to_start_in_cpython(thread, code)) {
         report_watched(thread, code, /*is_left_to_debugger=*/true);
         return run_untouched(thread, frame);
@@ -237,8 +237,7 @@ HookCallbacks::~HookCallbacks() {
 PySendResult send_with_hook(PyObject* generator, PyObject* value, bool is_primed, FrameHandler handler, void* context,
                             PyObject** result) {
     auto* frame = reinterpret_cast<Frame*>(reinterpret_cast<PyGenObject*>(generator)->gi_iframe);
-    Ref<> code = Ref<>::steal(PyObject_GetAttrString(generator, "gi_code"));
-    if (!code) return PYGEN_ERROR;
+    Ref<> code = Ref<>::share(reinterpret_cast<PyObject*>(generator_code(generator)));
     Waiting waiting{PyThreadState_Get(),
                     reinterpret_cast<PyCodeObject*>(code.get()),
                     handler,

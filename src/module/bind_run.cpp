@@ -13,6 +13,7 @@
 #include "capture/notes.h"
 #include "cpython/hook.h"
 #include "cpython/objects.h"
+#include "module/compiled_coroutine.h"
 #include "module/compiled_object.h"
 #include "module/watched_calls.h"
 #include "run/frame_run.h"
@@ -57,6 +58,8 @@ PyObject* call_compiled(PyObject* self, PyObject* const* arguments, std::size_t 
     if (cpython::has_hook_of_others() && is_inside_torch_compile()) [[unlikely]]
         return PyObject_Vectorcall(compiled->callable, arguments, count_and_flags, names);
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(reinterpret_cast<PyObject*>(compiled->function)));
+    if ((code->co_flags & CO_COROUTINE) != 0) [[unlikely]]
+        return with_captured_steps(compiled, PyObject_Vectorcall(compiled->callable, arguments, count_and_flags, names));
     return cpython::call_with_hook(code, handle_frame, compiled->cache, compiled->callable, arguments, count_and_flags,
                                    names);
 }

@@ -7,6 +7,7 @@ bool bind_graph(PyObject* module);
 bool bind_run(PyObject* module);
 bool bind_tracker(PyObject* module);
 bool bind_wrapper(PyObject* module);
+bool bind_coroutine(PyObject* module);
 
 }  // namespace stator
 
@@ -16,7 +17,7 @@ PyModuleDef kDefinition = {
     PyModuleDef_HEAD_INIT, "stator._C", "The engine of Stator.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
 
 constexpr stator::Binder kBinders[] = {stator::bind_graph, stator::bind_run, stator::bind_tracker,
-                                       stator::bind_wrapper};
+                                       stator::bind_wrapper, stator::bind_coroutine};
 
 }  // namespace
 

@@ -395,6 +395,10 @@ PyObject* FrameRun::handle_generator(PyThreadState* thread, cpython::Frame* fram
     return FrameRun(*cache, thread, frame, *code, code->index_at(cpython::next_offset(frame))).go_on();
 }
 
+PySendResult send_captured(EntryCache& cache, PyObject* coroutine, PyObject* value, PyObject** result) {
+    return cpython::send_with_hook(coroutine, value, /*is_primed=*/false, FrameRun::handle_generator, &cache, result);
+}
+
 namespace {
 
 /// Whether `torch.compiler.disable(recursive=False)` made the function.

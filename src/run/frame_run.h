@@ -40,8 +40,14 @@ struct Exit {
 /// frame of the compiled callable itself.
 PyObject* run_frame(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, bool is_main);
 
+/// Resumes a coroutine, or a generator, and captures what it does until it is suspended.
+PySendResult send_captured(EntryCache& cache, PyObject* coroutine, PyObject* value, PyObject** result);
+
 class FrameRun {
   public:
+    /// Evaluates the frame of a generator or coroutine that is resumed. `context` is the cache.
+    static PyObject* handle_generator(PyThreadState* thread, cpython::Frame* frame, void* context);
+
     /// For a frame that is about to execute the instruction `at` of its code.
     FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, const bytecode::Code& code,
              bytecode::Index at, bool is_main = false);
@@ -82,7 +88,6 @@ class FrameRun {
     static PyObject* handle_forward(PyThreadState* thread, cpython::Frame* frame, void* context);
     static PyObject* handle_disabled(PyThreadState* thread, cpython::Frame* frame, void* context);
     static PyObject* handle_callback(PyThreadState* thread, cpython::Frame* frame, void* context);
-    static PyObject* handle_generator(PyThreadState* thread, cpython::Frame* frame, void* context);
     static PySendResult send(void* context, PyObject* generator, PyObject* value, PyObject** result);
 
     EntryCache& cache_;

@@ -5,6 +5,7 @@
 #include "base/python_error.h"
 #include "cpython/binary_operations.h"
 #include "cpython/code_object.h"
+#include "cpython/coroutines.h"
 #include "cpython/exception_groups.h"
 #include "cpython/hook.h"
 #include "cpython/objects.h"
@@ -80,7 +81,9 @@ class Step {
     Stepped merge_named_arguments();
     Stepped format_value();
     Stepped split_group();
-    Stepped before_with();
+    Stepped before_with(const char* entering, const char* leaving);
+    Stepped replace_top(Ref<> iterator);
+    Stepped get_next_awaitable();
     Stepped import_name();
     Stepped raise();
     Stepped raise_again();
@@ -206,7 +209,7 @@ Stepped Step::send() {
     PyObject *receiver = top(1), *value = top(0);
     PyObject* result = nullptr;
     PySendResult how =
-        PyGen_CheckExact(receiver) ? send_(context_, receiver, value, &result) : PyIter_Send(receiver, value, &result);
+        cpython::is_resumable(receiver) ? send_(context_, receiver, value, &result) : PyIter_Send(receiver, value, &result);
     if (how == PYGEN_ERROR) throw PythonError();
     cpython::drop(frame_, 1);
     return complete(frame_, code_, at_, {Ref<>::steal(result), how == PYGEN_RETURN});
@@ -343,7 +346,19 @@ Stepped Step::format_value() {
 
 // --- with, import, raise
 
-Stepped Step::before_with() {
+/// `iterator` is empty if CPython has to raise the error.
+Stepped Step::replace_top(Ref<> iterator) {
+    if (!iterator) throw LeaveToCPython();
+    return finish(1, std::move(iterator));
+}
+
+Stepped Step::get_next_awaitable() {
+    Ref<> awaitable = cpython::awaited_next(top());
+    if (!awaitable) throw LeaveToCPython();
+    return finish(0, std::move(awaitable));
+}
+
+Stepped Step::before_with(const char* entering, const char* leaving) {
     PyObject* manager = top();
     auto special = [manager](const char* name) {
         Ref<> found = Ref<>::share(cpython::lookup_in_mro(Py_TYPE(manager), interned(name)));
@@ -352,8 +367,8 @@ Stepped Step::before_with() {
         if (bind == nullptr) return found;
         return checked(bind(found.get(), manager, reinterpret_cast<PyObject*>(Py_TYPE(manager))));
     };
-    Ref<> enter = special("__enter__");
-    Ref<> exit = special("__exit__");
+    Ref<> enter = special(entering);
+    Ref<> exit = special(leaving);
     Ref<> entered = checked(PyObject_CallNoArgs(enter.get()));
     cpython::drop(frame_, 1);
     cpython::push(frame_, std::move(exit));
@@ -586,7 +601,15 @@ Stepped Step::run() {
             return send();
 
         case Op::BeforeWith:
-            return before_with();
+            return before_with("__enter__", "__exit__");
+        case Op::BeforeAsyncWith:
+            return before_with("__aenter__", "__aexit__");
+        case Op::GetAwaitable:
+            return replace_top(cpython::awaited(top()));
+        case Op::GetAiter:
+            return replace_top(cpython::asynchronous_iterator(top()));
+        case Op::GetAnext:
+            return get_next_awaitable();
         case Op::WithExceptStart: {
             PyObject* exception = top();
             Ref<> traceback = Ref<>::steal(PyException_GetTraceback(exception));

@@ -53,8 +53,10 @@ bool exits_without_code(const FunctionValue& function, const bytecode::Code& cod
 }  // namespace
 
 bool ExitWriter::runs_code_when_dropped(const PlanBuilder& plan, const GeneratorValue* generator) const {
-    if (!generator->started || generator->finished || generator->frame == nullptr) return false;
-    if (plan.known(generator) >= 0) return false;
+    if (generator->finished || generator->frame == nullptr || plan.known(generator) >= 0) return false;
+    // Python warns of a coroutine that was never awaited, and an event loop closes an asynchronous generator.
+    if (!generator->started) return generator->class_ == &PyCoro_Type;
+    if (generator->class_ == &PyAsyncGen_Type) return true;
     const auto& frame = static_cast<const BytecodeFrame&>(*generator->frame);
     return !exits_without_code(*frame.function, *frame.code, frame.at);
 }
@@ -62,8 +64,12 @@ bool ExitWriter::runs_code_when_dropped(const PlanBuilder& plan, const Generator
 void ExitWriter::check_dropped_generators(const PlanBuilder& plan) const {
     for (GeneratorValue* generator : generators_)
         if (runs_code_when_dropped(plan, generator))
-            throw Break{BreakKind::UnknownObject, "the generator " + std::string(utf8(generator->name)) +
-                                                      " is dropped while suspended inside a try or with statement"};
+            throw Break{BreakKind::UnknownObject,
+                        "the " + generator->print() +
+                            (!generator->started                           ? " is never awaited"
+                             : generator->class_ == &PyAsyncGen_Type       ? " is dropped before it has ended"
+                                                                           : " is dropped while suspended inside a try "
+                                                                             "or with statement")};
 }
 
 namespace {
@@ -343,7 +349,8 @@ void ExitWriter::write_stack(PlanBuilder& plan, PlanFrame& state, const Bytecode
     for (std::size_t i = 0; i + operands < frame.stack.size(); ++i)
         state.stack.push_back(frame.stack[i] == stack_.null ? -1 : frame.stack[i]->rebuild(plan));
     // `with` calls `__enter__` once it has got `__exit__`.
-    if (!is_innermost && (*frame.code)[frame.at].op == bytecode::Op::BeforeWith)
+    const bytecode::Op op = (*frame.code)[frame.at].op;
+    if (!is_innermost && (op == bytecode::Op::BeforeWith || op == bytecode::Op::BeforeAsyncWith))
         state.stack.push_back(frame.held->rebuild(plan));
 }
 

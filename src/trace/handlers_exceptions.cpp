@@ -26,10 +26,11 @@ Value* bound_special(Interpreter& t, Value* manager, const char* name) {
     PyObject* raw = nullptr;
     Value* attribute = class_attribute(t, manager->type(), interned(name), &raw);
     if (raw == nullptr) {
-        bool is_exit = std::string_view(name) == "__exit__";
-        t.raise(PyExc_TypeError, "'" + std::string(manager->type()->tp_name) +
-                                     "' object does not support the context manager protocol" +
-                                     (is_exit ? " (missed __exit__ method)" : ""));
+        const std::string_view method = name;
+        t.raise(PyExc_TypeError,
+                "'" + std::string(manager->type()->tp_name) + "' object does not support the " +
+                    (method.starts_with("__a") ? "asynchronous " : "") + "context manager protocol" +
+                    (method.ends_with("exit__") ? " (missed " + std::string(method) + " method)" : ""));
     }
     Outcome bound = bind_attribute(t, attribute, raw, manager, manager->type(), interned(name));
     if (bound.is_pending())
@@ -50,6 +51,14 @@ void BeforeWith(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     t.realize(manager);
     Value* enter = bound_special(t, manager, "__enter__");
     frame.held = bound_special(t, manager, "__exit__");
+    t.finish(frame, operations::call(t, enter, {}), 1, push_exit_and_result);
+}
+
+void BeforeAsyncWith(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    Value* manager = frame.top();
+    t.realize(manager);
+    Value* enter = bound_special(t, manager, "__aenter__");
+    frame.held = bound_special(t, manager, "__aexit__");
     t.finish(frame, operations::call(t, enter, {}), 1, push_exit_and_result);
 }
 

@@ -1,6 +1,8 @@
-/// Generators, and the instructions of coroutines.
+/// Generators, and what coroutines have in common with them.
+#include "base/names.h"
 #include "base/python_error.h"
 #include "cpython/opcodes.h"
+#include "trace/coroutines.h"
 #include "trace/handlers.h"
 #include "value/kinds/exception.h"
 #include "value/protocol/operations.h"
@@ -10,9 +12,6 @@ namespace stator::handlers {
 using bytecode::Instruction;
 
 void ReturnGenerator(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
-    constexpr int kAsynchronous = CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
-    if ((frame.function->code->co_flags & kAsynchronous) != 0)
-        throw Break{BreakKind::Instruction, "the compiled function is asynchronous", /*can_exit=*/false};
     t.suspend_as_generator(frame);
 }
 
@@ -38,13 +37,38 @@ void take_sent(Interpreter& t, BytecodeFrame& frame, const Instruction& instruct
     frame.at = instruction.target;
 }
 
+/// The next item of an iterator of the program. The value of its StopIteration is that of the `yield from` or `await`.
+Task next_with_result(Interpreter& t, BytecodeFrame& frame, Value* method, Value* iterator) {
+    Value* stop = nullptr;
+    try {
+        co_return co_await operations::call(t, method, Arguments::of(iterator));
+    } catch (const Raised& raised) {
+        if (!raised.is(PyExc_StopIteration)) throw;
+        stop = raised.exception;
+    }
+    frame.held = co_await operations::get_attribute(t, stop, interned("value"));
+    co_return t.exhausted();
+}
+
+void take_sent_by_method(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction, Value* result) {
+    if (result != t.exhausted()) return take_sent(t, frame, instruction, result);
+    if (!cpython::kDialect.send_keeps_receiver) frame.pop();
+    frame.push(frame.held);
+    frame.at = instruction.target;
+}
+
 }  // namespace
 
 void Send(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     Value *receiver = frame.top(1), *value = frame.top(0);
     auto* generator = cast<GeneratorValue>(receiver);
     if (generator != nullptr) return t.finish(frame, t.push_generator(generator, value), 1, take_sent);
+    if (AsyncStepValue* step = as_async_step(receiver); step != nullptr) return send_to_step(t, frame, step, value);
     if (value->object() != Py_None) cannot(t, "a value is sent to an iterator that is not a generator");
+    t.realize(receiver);
+    if (receiver->type() == &PyCoro_Type) cannot(t, "a coroutine that has already been resumed is awaited");
+    if (Value* method = operations::user_method(t, receiver, "__next__"); method != nullptr)
+        return t.finish(frame, t.start(next_with_result(t, frame, method, receiver)), 1, take_sent_by_method);
     t.finish(frame, operations::next(t, receiver), 1, take_sent);
 }
 
@@ -54,18 +78,23 @@ namespace stator {
 
 namespace {
 
-/// The iterator to which a suspended generator delegates by `yield from`; null if it does not.
-Value* delegate_of(BytecodeFrame& frame) {
-    constexpr int kAfterYieldFrom = 2;  // RESUME's operand
+/// The iterator to which a suspended generator delegates by `yield from` or `await`; null if it does not.
+Value* delegate_of(const BytecodeFrame& frame) {
+    constexpr int kAfterYieldFrom = 2;  // RESUME's operand; 3 after `await`
     const bytecode::Instruction& resume = (*frame.code)[frame.at];
-    return resume.op == bytecode::Op::Resume && (resume.arg & 3) == kAfterYieldFrom ? frame.top() : nullptr;
+    return resume.op == bytecode::Op::Resume && (resume.arg & 3) >= kAfterYieldFrom ? frame.top() : nullptr;
 }
 
-bool is_generator_exit(Value* exception) {
+bool is_generator_exit(const Value* exception) {
     return PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit)) != 0;
 }
 
 }  // namespace
+
+bool is_delegating(const GeneratorValue* generator) {
+    if (generator->frame == nullptr || !generator->started) return false;
+    return delegate_of(static_cast<const BytecodeFrame&>(*generator->frame)) != nullptr;
+}
 
 /// Moves a frame behind a `yield from` whose delegate has returned.
 void finish_delegation(BytecodeFrame& frame, Value* returned) {
@@ -88,7 +117,8 @@ Task Interpreter::throw_through_delegate(GeneratorValue* generator, GeneratorVal
     }
     generator->running = false;
     if (raised_inside == nullptr && item != exhausted() && is_generator_exit(exception)) {
-        Ref<> ignored = checked(PyObject_CallFunction(PyExc_RuntimeError, "s", "generator ignored GeneratorExit"));
+        const std::string text = generator->noun() + std::string(" ignored GeneratorExit");
+        Ref<> ignored = checked(PyObject_CallFunction(PyExc_RuntimeError, "s", text.c_str()));
         raised_inside = make_exception(*this, ignored.get());
     }
     if (raised_inside != nullptr) co_return co_await throw_here(generator, raised_inside);
@@ -106,7 +136,9 @@ Outcome Interpreter::throw_here(GeneratorValue* generator, Value* exception) {
 }
 
 Outcome Interpreter::throw_into_generator(GeneratorValue* generator, Value* exception) {
-    if (generator->running) raise(PyExc_ValueError, "generator already executing");
+    if (generator->running) raise(PyExc_ValueError, generator->noun() + std::string(" already executing"));
+    if (generator->finished && generator->class_ == &PyCoro_Type && !is_generator_exit(exception))
+        raise(PyExc_RuntimeError, "cannot reuse already awaited coroutine");
     if (generator->finished || !generator->started) {
         generator->finished = true;
         throw Raised{exception};
@@ -116,7 +148,7 @@ Outcome Interpreter::throw_into_generator(GeneratorValue* generator, Value* exce
     if (delegate == nullptr) return throw_here(generator, exception);
     auto* inner = cast<GeneratorValue>(delegate);
     if (inner != nullptr) return start(throw_through_delegate(generator, inner, exception));
-    if (delegate->kind == Kind::Iterator) return throw_here(generator, exception);
+    if (delegate->kind == Kind::Iterator && as_async_step(delegate) == nullptr) return throw_here(generator, exception);
     break_graph(BreakKind::UnknownObject, "an exception is thrown into a generator that is suspended in yield from");
 }
 
@@ -132,36 +164,17 @@ void EndSend(Interpreter&, BytecodeFrame& frame, const Instruction&) {
 }
 
 void GetYieldFromIter(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
-    t.finish(frame, operations::iterate(t, frame.top()), 1);
+    auto* generator = cast<GeneratorValue>(frame.top());
+    if (generator == nullptr || generator->class_ != &PyCoro_Type)
+        return t.finish(frame, operations::iterate(t, frame.top()), 1);
+    if ((frame.function->code->co_flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE)) == 0)
+        t.raise(PyExc_TypeError, "cannot 'yield from' a coroutine object in a non-coroutine generator");
+    next(frame);
 }
 
 void CleanupThrow(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     t.realize(frame.top());
     throw Raised{frame.top()};
-}
-
-void GetAwaitable(Interpreter& t, BytecodeFrame&, const Instruction&) {
-    cannot(t, "await is used");
-}
-
-void GetAiter(Interpreter& t, BytecodeFrame&, const Instruction&) {
-    cannot(t, "async for is used");
-}
-
-void GetAnext(Interpreter& t, BytecodeFrame&, const Instruction&) {
-    cannot(t, "async for is used");
-}
-
-void BeforeAsyncWith(Interpreter& t, BytecodeFrame&, const Instruction&) {
-    cannot(t, "async with is used");
-}
-
-void EndAsyncFor(Interpreter& t, BytecodeFrame&, const Instruction&) {
-    cannot(t, "async for is used");
-}
-
-void AsyncGenWrap(Interpreter& t, BytecodeFrame&, const Instruction&) {
-    cannot(t, "an asynchronous generator is used");
 }
 
 }  // namespace stator::handlers

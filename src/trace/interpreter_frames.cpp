@@ -63,8 +63,6 @@ void Interpreter::expect_room_for_frame() {
 
 Outcome Interpreter::push_call(FunctionValue* function, const Arguments& arguments) {
     expect_room_for_frame();
-    if ((function->code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) != 0)
-        break_graph(BreakKind::Instruction, "the asynchronous function " + function->print() + " is called");
     expect_inlined(function);
     if (is_of_transforms(function) && !recorder_.is_in_transform()) return start(call_transform(function, arguments));
     BytecodeFrame* frame = new_frame(function);
@@ -119,7 +117,7 @@ void Interpreter::note_in_traceback(BytecodeFrame& frame, ExceptionValue* except
     const bytecode::Instruction& instruction = (*frame.code)[frame.at];
     // An instruction that raises an exception again adds no traceback entry.
     bool raises_again =
-        instruction.op == Op::Reraise || instruction.op == Op::CleanupThrow ||
+        instruction.op == Op::Reraise || instruction.op == Op::CleanupThrow || instruction.op == Op::EndAsyncFor ||
         (instruction.op == Op::RaiseVarargs && instruction.arg == 0 && exception == handled_exception());
     if (raises_again) return;
     if (frame.traced == nullptr)
@@ -130,6 +128,19 @@ void Interpreter::note_in_traceback(BytecodeFrame& frame, ExceptionValue* except
     bool is_thrown = instruction.op == Op::Resume && (instruction.arg & 3) != 0;
     add_to_traceback(*this, exception, frame.traced, is_thrown ? frame.waits_at() : instruction.offset);
 }
+
+namespace {
+
+bool is_of(const Value* exception, PyObject* type) {
+    return PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(type)) != 0;
+}
+
+PyTypeObject* class_made_by(const PyCodeObject* code) {
+    if ((code->co_flags & CO_COROUTINE) != 0) return &PyCoro_Type;
+    return (code->co_flags & CO_ASYNC_GENERATOR) != 0 ? &PyAsyncGen_Type : &PyGen_Type;
+}
+
+}  // namespace
 
 void Interpreter::unwind(Value* exception) {
     lifetimes_.check_unwinding(exception);
@@ -145,9 +156,12 @@ void Interpreter::unwind(Value* exception) {
         if (generator != nullptr) {
             generator->finished = true;
             leave_generator(generator);
-            if (PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration))) {
-                ExceptionValue* replaced = make_exception(*this, reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError),
-                                                          {string("generator raised StopIteration")});
+            const bool is_end = generator->class_ == &PyAsyncGen_Type && is_of(exception, PyExc_StopAsyncIteration);
+            if (is_end || is_of(exception, PyExc_StopIteration)) {
+                ExceptionValue* replaced = make_exception(
+                    *this, reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError),
+                    {string(generator->noun() + std::string(is_end ? " raised StopAsyncIteration"
+                                                                   : " raised StopIteration"))});
                 replaced->cause = replaced->context = exception;
                 exception = replaced;
             }
@@ -198,7 +212,7 @@ void Interpreter::yield_from_frame(BytecodeFrame& frame, Value* value) {
 }
 
 void Interpreter::suspend_as_generator(BytecodeFrame& frame) {
-    auto* generator = make<GeneratorValue>(&PyGen_Type);
+    auto* generator = make<GeneratorValue>(class_made_by(frame.function->code));
     generator->name = frame.function->code->co_qualname;
     generator->function = frame.function;
     generator->frame = &frame;
@@ -210,12 +224,14 @@ void Interpreter::suspend_as_generator(BytecodeFrame& frame) {
 }
 
 Outcome Interpreter::push_generator(GeneratorValue* generator, Value* sent) {
-    if (generator->running) raise(PyExc_ValueError, "generator already executing");
+    if (generator->running) raise(PyExc_ValueError, generator->noun() + std::string(" already executing"));
+    if (generator->finished && generator->class_ == &PyCoro_Type)
+        raise(PyExc_RuntimeError, "cannot reuse already awaited coroutine");
     if (generator->finished) return exhausted();
     expect_room_for_frame();
     auto* frame = static_cast<BytecodeFrame*>(generator->frame);
     if (!generator->started && sent->object() != Py_None)
-        raise(PyExc_TypeError, "can't send non-None value to a just-started generator");
+        raise(PyExc_TypeError, "can't send non-None value to a just-started " + std::string(generator->noun()));
     on_undo([generator, frame, at = frame->at, stack = frame->stack, started = generator->started,
              handled = generator->handled, thrown = generator->thrown] {
         frame->at = at;

@@ -30,7 +30,7 @@ ADDRESS = re.compile(r"0x[0-9a-f]+")
 IMPORTED: dict[str, Any] = {}
 exec(
     """
-import collections, contextlib, copy, functools, itertools, logging, math, pickle, random, sys, traceback, warnings
+import collections, contextlib, copy, functools, itertools, logging, math, pickle, random, sys, traceback, types, warnings
 import torch
 import torch._dynamo
 """,

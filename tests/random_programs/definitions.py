@@ -57,6 +57,24 @@ class _Keep(logging.Handler):
 _logger = logging.Logger('program')
 _logger.addHandler(_Keep())
 """,
+    "pause": """
+@types.coroutine
+def pause(n):
+    if n > 1:
+        SEEN.append((yield n))
+    return n
+""",
+    "drive": """
+def drive(coroutine):
+    try:
+        n = coroutine.send(None)
+        for n1 in range(20):
+            n = coroutine.send(n1)
+        coroutine.close()
+    except StopIteration as stop:
+        return stop.value
+    return torch.zeros(3)
+""",
 }
 
 WRITTEN = {
@@ -81,6 +99,41 @@ def echo(t):
     n1 = yield t
     for n2 in range(3):
         n1 = yield t * (n1 or n2)
+""",
+    "slowly": """
+async def slowly(t, n):
+    <block>
+    n = await pause(n)
+    <block>
+    return <tensor>
+""",
+    "produce_slowly": """
+async def produce_slowly(t, n):
+    for n1 in range(n % 4):
+        n = await pause(n1)
+        yield t + n1
+        <block>
+""",
+    "Held": """
+class Held:
+    def __init__(self, n):
+        self.n = n
+    async def __aenter__(self):
+        SEEN.append('enter')
+        return await pause(self.n)
+    async def __aexit__(self, kind, error, trace):
+        SEEN.append(kind and kind.__name__)
+        await pause(<int>)
+        return self.n > <int>
+""",
+    "gather_slowly": """
+async def gather_slowly(t, n):
+    async with Held(n) as n1:
+        async for t1 in produce_slowly(t, n):
+            t = t + t1 * n1
+            <block>
+    ts = [t1 async for t1 in produce_slowly(t, n)]
+    return await slowly(t, n) + len(ts)
 """,
     "refuse": """
 def refuse(n):
@@ -195,7 +248,8 @@ def hook(module, args, t):
 # Which other definitions a definition names.
 NEEDS = {
     "opaque_change": ["SEEN"], "opaque_raise": ["Custom"], "_logger": ["SEEN"], "refuse": ["Custom"], "marked": ["SEEN"],
-    "Sub": ["Thing", "SEEN"], "Guarded": ["Thing", "SEEN"], "Stack": ["Net"],
+    "pause": ["SEEN"], "slowly": ["pause"], "produce_slowly": ["pause"], "Held": ["pause"],
+    "gather_slowly": ["slowly", "produce_slowly", "Held"], "Sub": ["Thing", "SEEN"], "Guarded": ["Thing", "SEEN"], "Stack": ["Net"],
 }  # fmt: skip
 
 FUNCTIONS = [

@@ -288,6 +288,8 @@ def <?1>(n):
 <=tensor> = next(<@gen>)
 <=tensor> = <@gen>.send(<int>)
 """),
+    (1, "", "<=tensor> = drive(slowly(<tensor>, <int>))"),
+    (1, "", "<=tensor> = drive(gather_slowly(<tensor>, <int>))"),
     (3, "generator", "yield <tensor>"),
     (1, "generator", "yield from <gen>"),
 ]  # fmt: skip

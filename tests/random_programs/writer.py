@@ -28,7 +28,7 @@ ERRORS = re.compile(
     r"raise|refuse|assert|popleft\(\)|pop\(\)|\.remove\(|% \(<int>\)|// \(|torch.ones\(<int>|del |\[<str>\](?! =)"
     r"|<@tensors>\[|<@ints>\[|len\(<@\w+1>\)\]|<@obj>\[|reduce|out="
 )
-DEFINITION = re.compile(r"def (\w+)\((.*)\)(?: -> .*)?:$")
+DEFINITION = re.compile(r"(?:async )?def (\w+)\((.*)\)(?: -> .*)?:$")
 
 # What a parameter or a variable is called, for each kind.
 PREFIXES = {
@@ -287,7 +287,7 @@ class Writer:
                 self.in_loop = inside_loop or self.opens_loop(template, at - 1, indent)
                 written += [margin + one for one in self.block(self.random.randint(1, 3))]
                 self.in_loop = inside_loop
-            elif line.startswith("def "):
+            elif line.startswith(("def ", "async def ")):
                 known = len(self.variables)
                 line = self.filled(line, known=places)
                 # A function must not recurse forever: it can be called only after its body.
@@ -322,7 +322,10 @@ class Writer:
         outer_variables, outer_loop = list(self.variables), self.in_loop
         self.in_loop = False
         text = "\n".join(template)
-        function = Function(self.function, match[1] != "__init__", "yield" in text)
+        yields, is_asynchronous = "yield" in text, definition.startswith("async ")
+        # An asynchronous generator returns nothing, and does not delegate.
+        returns_value = match[1] != "__init__" and not (yields and is_asynchronous)
+        function = Function(self.function, returns_value, yields and not is_asynchronous)
         self.function = function
         for parameter in filter(None, (part.strip() for part in match[2].split(","))):
             name = parameter.split("=")[0].split(":")[0].strip()

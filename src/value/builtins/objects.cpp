@@ -434,97 +434,7 @@ Outcome make_method(Tracer& tracer, const Arguments& arguments) {
     return tracer.make<MethodValue>(function, self);
 }
 
-// --- generators
-// --------------------------------------------------------------------------------------------------------
-
-GeneratorValue* generator_of(Tracer& tracer, const Arguments& arguments) {
-    auto* generator = cast<GeneratorValue>(arguments.positional.at(0));
-    if (generator == nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, "a generator that was created before the call is advanced");
-    return generator;
-}
-
-Task generator_step(Tracer& tracer, GeneratorValue* generator, Value* sent) {
-    bool was_finished = generator->finished;
-    Value* item = co_await Continued{tracer.push_generator(generator, sent), {Continuation::Kind::Send}};
-    if (item != tracer.exhausted()) co_return item;
-    std::vector<Value*> parts;
-    if (!was_finished && generator->returned != nullptr && generator->returned->object() != Py_None)
-        parts.push_back(generator->returned);
-    throw Raised{make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration), std::move(parts))};
-}
-
-void expect_only_self(Tracer& tracer, const Arguments& arguments) {
-    if (arguments.count() > 1)
-        tracer.break_graph(BreakKind::UnknownFunction,
-                           "a method of a generator is called with arguments that Stator has no model of");
-}
-
-Outcome generator_send(Tracer& tracer, const Arguments& arguments) {
-    auto bound = bind_builtin(tracer, "send", arguments, {"self", "value"}, 2, 2);
-    return tracer.start(generator_step(tracer, generator_of(tracer, arguments), bound[1]));
-}
-
-Outcome generator_next(Tracer& tracer, const Arguments& arguments) {
-    expect_only_self(tracer, arguments);
-    return tracer.start(generator_step(tracer, generator_of(tracer, arguments), tracer.none()));
-}
-
-Task throw_into(Tracer& tracer, GeneratorValue* generator, Value* exception, Value* message, Value* traceback) {
-    tracer.realize(exception);
-    if (message != nullptr) tracer.realize(message);
-    // A class and an instance of it: the instance is raised.
-    if (auto* type = cast<ClassValue>(exception); type != nullptr && message != nullptr &&
-                                                  message->kind == Kind::Exception &&
-                                                  PyType_IsSubtype(message->type(), type->held))
-        exception = message;
-    if (auto* type = cast<ClassValue>(exception); type != nullptr && PyExceptionClass_Check(type->object())) {
-        Arguments arguments;
-        if (message != nullptr && message->object() != Py_None) arguments.positional.push_back(message);
-        exception = co_await operations::call(tracer, type, arguments);
-    }
-    if (exception->kind != Kind::Exception)
-        tracer.raise(PyExc_TypeError, "exceptions must be classes or instances deriving from BaseException, not " +
-                                          std::string(exception->type()->tp_name));
-    if (traceback != nullptr && traceback->object() != Py_None)
-        exception->set_kept_attribute(tracer, interned("__traceback__"), traceback);
-    Value* item = co_await Continued{tracer.throw_into_generator(generator, exception), {Continuation::Kind::Send}};
-    if (item != tracer.exhausted()) co_return item;
-    std::vector<Value*> parts;
-    if (generator->returned != nullptr && generator->returned->object() != Py_None)
-        parts.push_back(generator->returned);
-    throw Raised{make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration), std::move(parts))};
-}
-
-Outcome generator_throw(Tracer& tracer, const Arguments& arguments) {
-    auto bound = bind_builtin(tracer, "throw", arguments, {"self", "typ", "val", "tb"}, 2, 4);
-    return tracer.start(throw_into(tracer, generator_of(tracer, arguments), bound[1], bound[2], bound[3]));
-}
-
-Task close_generator(Tracer& tracer, GeneratorValue* generator) {
-    Value* exception = make_exception(tracer, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit), {});
-    try {
-        Value* item = co_await tracer.throw_into_generator(generator, exception);
-        if (item == tracer.exhausted())
-            co_return cpython::kCloseGivesResult && generator->returned != nullptr ? generator->returned
-                                                                                   : tracer.none();
-    } catch (const Raised& raised) {
-        PyTypeObject* type = raised.exception->type();
-        if (!PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit)) &&
-            !PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
-            throw;
-        co_return tracer.none();
-    }
-    tracer.raise(PyExc_RuntimeError, "generator ignored GeneratorExit");
-}
-
-Outcome generator_close(Tracer& tracer, const Arguments& arguments) {
-    expect_only_self(tracer, arguments);
-    GeneratorValue* generator = generator_of(tracer, arguments);
-    if (generator->started && !generator->finished) return tracer.start(close_generator(tracer, generator));
-    set_undoably(tracer, generator->finished, true);
-    return tracer.none();
-}
+// --- output -----------------------------------------------------------------------------------------------------------
 
 Outcome prints(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::InputOutput, "print() is called");
@@ -591,10 +501,6 @@ void register_objects(Handlers& handlers) {
     handlers.add_method(&PyFunction_Type, "__get__", function_get);
     handlers.add("types", "MethodType", make_method);
 
-    handlers.add_method(&PyGen_Type, "send", generator_send);
-    handlers.add_method(&PyGen_Type, "__next__", generator_next);
-    handlers.add_method(&PyGen_Type, "close", generator_close);
-    handlers.add_method(&PyGen_Type, "throw", generator_throw);
 }
 
 }  // namespace stator

@@ -12,7 +12,23 @@ Outcome GeneratorValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     return generic_get_attribute(tracer, this, name);
 }
 
+bool GeneratorValue::is_coroutine() const {
+    return (function->code->co_flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE)) != 0;
+}
+
+const char* GeneratorValue::noun() const {
+    if (class_ == &PyCoro_Type) return "coroutine";
+    return class_ == &PyAsyncGen_Type ? "async generator" : "generator";
+}
+
+Outcome GeneratorValue::iterate(Tracer& tracer) {
+    if (class_ == &PyGen_Type) return this;
+    tracer.raise(PyExc_TypeError, "'" + std::string(class_->tp_name) + "' object is not iterable");
+}
+
 Outcome GeneratorValue::next(Tracer& tracer) {
+    if (class_ != &PyGen_Type)
+        tracer.raise(PyExc_TypeError, "'" + std::string(class_->tp_name) + "' object is not an iterator");
     return tracer.push_generator(this, tracer.none());
 }
 
@@ -41,7 +57,7 @@ int GeneratorValue::rebuild(PlanBuilder& plan) {
 }
 
 std::string GeneratorValue::print() const {
-    return "generator " + std::string(utf8(name));
+    return noun() + (" " + std::string(utf8(name)));
 }
 
 }  // namespace stator

@@ -1,4 +1,4 @@
-/// Generators of traced functions. Between two steps they hold their suspended frame.
+/// Generators and coroutines of traced functions. Between two steps they hold their suspended frame.
 #pragma once
 
 #include <memory>
@@ -40,10 +40,19 @@ struct GeneratorValue final : Value {
     Value* handled = nullptr;
     /// Raised inside when it is resumed.
     Value* thrown = nullptr;
+    /// Of an asynchronous generator: what it yields next is an item, and nothing that an `await` in it passes on.
+    bool yields_item = false;
+    /// Of an asynchronous generator: its first step was made.
+    bool is_observed = false;
+
+    /// Whether it can be awaited.
+    bool is_coroutine() const;
+    /// What messages of Python call it.
+    const char* noun() const;
 
     PyTypeObject* type() const override { return class_; }
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
-    Outcome iterate(Tracer& tracer) override { return this; }
+    Outcome iterate(Tracer& tracer) override;
     Outcome next(Tracer& tracer) override;
     bool truth(Tracer& tracer) override { return true; }
     int rebuild(PlanBuilder& plan) override;

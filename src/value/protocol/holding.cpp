@@ -1,6 +1,7 @@
 #include "value/protocol/holding.h"
 
 #include "cpython/objects.h"
+#include "value/kinds/async_step.h"
 #include "value/kinds/class.h"
 #include "value/kinds/deque.h"
 #include "value/kinds/dict.h"
@@ -109,6 +110,10 @@ class Parts {
         add(generator->frame->held_stack());
     }
     void add_iterator(const IteratorValue* iterator) {
+        if (auto* one = dynamic_cast<const AsyncStepValue*>(iterator)) {
+            add(one->given);
+            return add(one->generator);
+        }
         if (auto* one = dynamic_cast<const SequenceIterator*>(iterator)) return add(one->sequence);
         if (auto* one = dynamic_cast<const ReverseIterator*>(iterator)) return add(one->sequence);
         if (auto* one = dynamic_cast<const EnumerateIterator*>(iterator)) return add(one->iterator);
