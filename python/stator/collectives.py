@@ -105,7 +105,7 @@ def run_compiler_collective(
 
 
 def _gather(mine: Captured, outline: str, may_go_alone: bool) -> list[Captured] | None:
-    """What each rank captured; None if this rank goes on alone. The ranks exchange digests, and texts if they differ."""
+    """What each rank captured; None if this rank goes on alone. Texts are only exchanged if digests differ."""
     text = mine.to_bytes()
     digest = hashlib.sha256(text).hexdigest().encode()
     digests = ranks.gather(ranks.Offer(mine.function, digest, outline, may_go_alone))
