@@ -14,7 +14,9 @@ missing.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -86,10 +88,9 @@ def run_compiler_collective(
         graph=str(graph_module.graph).strip(),
     )
     outline = (function, end, *_outline_of(graph_module, inputs))
-    answers = ranks.gather(ranks.Offer(function, mine.to_bytes(), "\n".join(outline), outline in _agreed))
-    if answers is None:
+    all_ranks = _gather(mine, "\n".join(outline), outline in _agreed)
+    if all_ranks is None:
         return []
-    all_ranks = list(map(Captured.from_bytes, answers))
     for part in ("function", "end"):
         _expect_same(all_ranks, part)
     changing = _differing([{**each.numbers, **each.sizes} for each in all_ranks])
@@ -101,6 +102,20 @@ def run_compiler_collective(
             _expect_same(all_ranks, part)
         _agreed.add(outline)
     return list(changing)
+
+
+def _gather(mine: Captured, outline: str, may_go_alone: bool) -> list[Captured] | None:
+    """What each rank captured; None if this rank goes on alone. Texts are only exchanged if digests differ."""
+    text = mine.to_bytes()
+    digest = hashlib.sha256(text).hexdigest().encode()
+    digests = ranks.gather(ranks.Offer(mine.function, digest, outline, may_go_alone))
+    if digests is None:
+        return None
+    if len(set(digests)) == 1:
+        return [mine] * len(digests)
+    # All ranks have read the same digests, so all of them come.
+    texts = ranks.gather(ranks.Offer(mine.function, text, outline, may_go_alone=False))
+    return None if texts is None else list(map(Captured.from_bytes, texts))
 
 
 # What all ranks have captured alike, in outline: one of them may capture it again alone, for another size.
@@ -148,8 +163,13 @@ def _outline_of(graph_module: torch.fx.GraphModule, inputs: Sequence[Any]) -> li
             if computes_number and numbers.issuperset(node.all_input_nodes):
                 numbers.add(node)
             else:
-                outline.append(str(node.target))
+                outline.append(_name_of(node.target))
     return outline
+
+
+def _name_of(target: Any) -> str:
+    """Without the address, which is another one in each process."""
+    return f"{getattr(target, '__module__', None)} {re.sub(' at 0x[0-9a-f]+', '', str(target))}"
 
 
 def _described(value: Any) -> str:

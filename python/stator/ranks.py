@@ -6,6 +6,9 @@ round is void for all, and the others go on to the next one. Which of the two ha
 compares and sets atomically. If the ranks of a complete round are about different things, those that may go alone do so
 too, and the others meet in the next round.
 
+Where the ranks give the same, what a rank sends and reads does not depend on their number: each compares with the one
+that came first, and the last one tells all that the round is complete. Only if they differ each reads what all gave.
+
 A rank that ends leaves a word in the store, so that the ranks that wait for it do not wait until their limit.
 """
 
@@ -62,17 +65,19 @@ class Offer:
 def gather(offer: Offer) -> list[bytes] | None:
     """What each rank gave in this round, by rank; None if this rank goes on alone. Raises RanksDiverged."""
     store = _store()
-    rank = distributed.get_rank()
+    rank, count = distributed.get_rank(), distributed.get_world_size()
+    given = offer.to_bytes()
     while True:
         _State.rounds += 1
-        keys = [f"{_State.rounds}/{other}" for other in range(distributed.get_world_size())]
-        outcome = _outcome_of(store, keys, offer, rank)
+        _give(store, given, rank, count)
+        outcome = _outcome_of(store, offer, rank, count)
         if outcome == str(rank):
             _announce_alone(offer, rank)
             return None
         if outcome != _COMPLETE:
             continue
-        answers = _read(store, keys, rank)
+        answers = _read(store, given, count)
+        _forget_last_round(store, rank)
         heads, data = zip(*(answer.split(b"\n", 1) for answer in answers), strict=True)
         if len(set(heads)) == 1 or not any(head.startswith(b"1") for head in heads):
             return list(data)
@@ -90,14 +95,30 @@ def _announce_alone(offer: Offer, rank: int) -> None:
     )
 
 
-def _read(store: Any, keys: list[str], rank: int) -> list[bytes]:
+def _give(store: Any, given: bytes, rank: int, count: int) -> None:
+    number = _State.rounds
+    digest = hashlib.sha256(given).hexdigest()
+    if _decide(store, f"{number}/first", digest) != digest:
+        store.set(f"{number}/differs", "1")
+    store.set(f"{number}/{rank}", given)
+    if store.add(f"{number}/came", 1) == count:
+        store.set(f"{number}/all", "1")
+
+
+def _read(store: Any, given: bytes, count: int) -> list[bytes]:
+    """What each rank gave in a complete round."""
+    if not store.check([f"{_State.rounds}/differs"]):
+        return [given] * count
+    keys = [f"{_State.rounds}/{other}" for other in range(count)]
     # One request for all ranks, where the store has it.
-    has_multi_get = store.has_extended_api()
-    answers = store.multi_get(keys) if has_multi_get else [store.get(key) for key in keys]
-    if _State.rounds > 1:
-        # All ranks have reached this round, so none reads the last one any more.
-        store.delete_key(f"{_State.rounds - 1}/{rank}")
-    return answers
+    return store.multi_get(keys) if store.has_extended_api() else [store.get(key) for key in keys]
+
+
+def _forget_last_round(store: Any, rank: int) -> None:
+    """All ranks have reached this round, so none reads the last one any more."""
+    shared = ("first", "differs", "came", "all", "outcome") if rank == 0 else ()
+    for key in (str(rank), *shared):
+        store.delete_key(f"{_State.rounds - 1}/{key}")
 
 
 def _store() -> Any:
@@ -109,12 +130,10 @@ def _store() -> Any:
     return distributed.PrefixStore("stator.collectives", group)
 
 
-def _outcome_of(store: Any, keys: list[str], offer: Offer, rank: int) -> str:
+def _outcome_of(store: Any, offer: Offer, rank: int, count: int) -> str:
     """`complete`, or the rank that went on alone."""
-    outcome = f"{_State.rounds}/outcome"
-    store.set(keys[rank], offer.to_bytes())
-    has_all = _wait(store, keys, offer.function, rank, offer.may_go_alone)
-    return _decide(store, outcome, _COMPLETE if has_all else str(rank))
+    has_all = _wait(store, offer, rank, count)
+    return _decide(store, f"{_State.rounds}/outcome", _COMPLETE if has_all else str(rank))
 
 
 def _decide(store: Any, key: str, wanted: str) -> str:
@@ -123,28 +142,28 @@ def _decide(store: Any, key: str, wanted: str) -> str:
     return found.decode() if isinstance(found, bytes) else found
 
 
-def _wait(store: Any, keys: list[str], function: str, rank: int, may_go_alone: bool) -> bool:
+def _wait(store: Any, offer: Offer, rank: int, count: int) -> bool:
     """Whether all ranks came. Raises RanksDiverged after the limit, or if one of them has ended."""
     limit = config.collective_seconds
-    patience = min(limit, config.collective_alone_seconds) if may_go_alone else limit
+    patience = min(limit, config.collective_alone_seconds) if offer.may_go_alone else limit
     ends = time.monotonic() + patience
     while True:
         left = timedelta(seconds=max(0.01, ends - time.monotonic()))
         try:
-            store.wait(keys, min(left, _LOOK_EVERY))
+            store.wait([f"{_State.rounds}/all"], min(left, _LOOK_EVERY))
             return True
         except RuntimeError:
-            missing = [other for other, key in enumerate(keys) if not _has(store, key)]
+            missing = [other for other in range(count) if not _has(store, f"{_State.rounds}/{other}")]
         for other in missing:
             if _has(store, f"ended/{other}"):
                 how = store.get(f"ended/{other}").decode()
-                raise RanksDiverged(f"rank {other} {how} while rank {rank} compiles {function}") from None
+                raise RanksDiverged(f"rank {other} {how} while rank {rank} compiles {offer.function}") from None
         if time.monotonic() < ends:
             continue
-        if may_go_alone:
+        if offer.may_go_alone:
             return False
         raise RanksDiverged(
-            f"rank {', '.join(map(str, missing))} did not compile {function} together with rank {rank} within "
+            f"rank {', '.join(map(str, missing))} did not compile {offer.function} together with rank {rank} within "
             f"{limit} s: it took another path through the program, or it has compiled this for its own inputs before"
         )
 

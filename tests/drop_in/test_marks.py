@@ -10,6 +10,7 @@ import numpy
 import pytest
 import torch
 import torch._dynamo
+from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import Unsupported
 from torch._dynamo.testing import CompileCounter
 
@@ -321,6 +322,34 @@ def check_patched_settings() -> None:
     assert not torch._dynamo.config.capture_scalar_outputs
 
 
+def check_hints() -> None:
+    """The hint reaches compilers; it is no part of what the program computes."""
+
+    def program(x, hint):
+        count = x.sum().item()
+        torch._dynamo.override_optimization_hint(count, hint)
+        torch._dynamo.override_optimization_hint(x.shape[0], 7)
+        return torch.zeros(count) + 1
+
+    def compiler(graph_module, inputs):
+        shape_env = torch._guards.TracingContext.get().fake_mode.shape_env
+        hints.append({*shape_env.var_to_hint_override.values()})
+        return graph_module
+
+    hints: list[Any] = []
+    backend = aot_autograd(fw_compiler=compiler)
+    with torch._dynamo.config.patch(capture_scalar_outputs=True, specialize_int=True):
+        compiled = torch.compile(program, backend=backend, fullgraph=True)
+        for x, hint in ((torch.tensor([3, 4]), 42), (torch.tensor([1, 1]), 42), (torch.tensor([2, 3]), 43)):
+            assert torch.equal(compiled(x, hint), program(x, hint))
+        assert hints == [{42}, {43}]
+        refused = torch.compile(
+            lambda x: torch._dynamo.override_optimization_hint(x.sum().item() * 2, 3), backend="eager", fullgraph=True
+        )
+        with pytest.raises(Unsupported, match="override_optimization_hint takes a number that is read"):
+            refused(torch.tensor([3, 4]))
+
+
 def check_queries() -> None:
     assert torch._dynamo.is_dynamo_disable_recursive(disabled)
     torch.compiler.cudagraph_mark_step_begin()
@@ -333,10 +362,9 @@ CHECKS: dict[tuple[str, ...], Callable[[], None]] = {
     ("set_default_backend", "get_default_backend"): check_default_backend,
     ("save_cache_artifacts", "load_cache_artifacts"): check_caches,
     ("patch_dynamo_config",): check_patched_settings,
+    ("override_optimization_hint",): check_hints,
     ("is_dynamo_disable_recursive", "cudagraph_mark_step_begin"): check_queries,
 }
-# Known to have no effect on what Stator compiles: docs/limits.md.
-WITHOUT_EFFECT = {"override_optimization_hint"}
 
 
 @pytest.fixture(autouse=True)
@@ -367,7 +395,7 @@ def test_marks_and_queries(names):
 
 def test_every_public_name_is_here():
     covered = {name.split()[0] for name in PROGRAMS} | {name for names in CHECKS for name in names}
-    known = covered | ELSEWHERE | GUARD_FILTERS | WITHOUT_EFFECT
+    known = covered | ELSEWHERE | GUARD_FILTERS
     public = {*torch.compiler.__all__, *torch._dynamo.__all__}
     assert public <= known, sorted(public - known)
 

@@ -239,6 +239,19 @@ def test_what_ranks_exchange_is_data():
         Captured.from_bytes(pickle.dumps(captured))
 
 
+def test_the_same_operations_have_the_same_outline_in_each_process():
+    from stator.collectives import _outline_of
+
+    def backend(graph_module, inputs):
+        graphs.append((graph_module, inputs))
+        return graph_module
+
+    graphs = []
+    stator.compile(lambda x: torch.relu(x).softmax(0) + torch.nn.functional.gelu(x), backend=backend)(torch.ones(2))
+    outline = _outline_of(*graphs[0])
+    assert len(outline) == 5 and not any("0x" in line for line in outline), outline
+
+
 def test_a_rank_that_breaks_elsewhere_is_named(tmp_path):
     printed = run(
         """
@@ -347,3 +360,42 @@ f(torch.ones(2).double())
 def test_alone_nothing_is_asked():
     with stator.config.patch(enable_compiler_collectives=True):
         assert stator.compile(lambda x: x + 1, backend="eager")(torch.ones(1)).item() == 2
+
+
+def test_what_a_rank_reads_does_not_depend_on_the_number_of_equal_ranks(tmp_path):
+    """Nor on what they captured. If they differ, each reads what all of them captured."""
+    program = """
+from stator import ranks
+class Counting:
+    read = 0
+    def __init__(self, store):
+        self.store = store
+    def __getattr__(self, name):
+        def call(*arguments):
+            result = getattr(self.store, name)(*arguments)
+            Counting.read += len(repr(result))
+            return result
+        return call
+find = ranks._store
+ranks._store = lambda: Counting(find())
+ranks._LOOK_EVERY *= 100  # looking again is not counted
+for operations in (1, 50, 51 + rank):
+    def program(x):
+        for _ in range(operations):
+            x = torch.relu(x)
+        return x
+    Counting.read = 0
+    try:
+        stator.compile(program, backend=backend)(torch.ones(2))
+    finally:
+        print("read", Counting.read)
+"""
+    read = {}
+    for ranks in (2, 4):
+        (tmp_path / str(ranks)).mkdir()
+        lines = run(program, tmp_path / str(ranks), ranks)[1].splitlines()
+        read[ranks] = [int(line.removeprefix("read ")) for line in lines if line.startswith("read ")]
+    (short, long, different), (short_of_4, long_of_4, different_of_4) = read[2], read[4]
+    # (Which rank comes first and last is left to chance, and is some characters.)
+    assert max(short, long, short_of_4, long_of_4) < 300
+    assert different > 2000 and different_of_4 > 1.5 * different

@@ -256,6 +256,29 @@ Value* sym_ite(const DataCall& call) {
                                               Arguments::of(condition, then, otherwise), then->type(), {});
 }
 
+/// `torch._dynamo.override_optimization_hint(x, value)`: the number that compilers optimize for. A compiler makes
+/// symbols of its own for numbers that the graph computes, so it runs the call with its symbol.
+Value* override_hint(const DataCall& call) {
+    Tracer& tracer = call.tracer;
+    Value *number = call.argument(0, "x"), *hint = call.argument(1, "val");
+    if (number == nullptr || hint == nullptr || !symbolic::is_unbacked(number)) return nullptr;
+    tracer.realize(hint);
+    const Expression* expression = expression_of(number);
+    auto chosen = hint->object() == nullptr ? std::nullopt : Number::of(hint->object());
+    if (expression->op != Op::Unbacked || !chosen || chosen->is_float())
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "override_optimization_hint takes a number that is read from a tensor, and an int; not " +
+                               print(*expression) + " and " + hint->print());
+    tracer.mark_of(expression).hint_override = chosen->integer();
+    if (tracer.run_by() == Tracer::RunBy::Compiler) {
+        graph::Node* computed = static_cast<ConstantValue*>(number)->node;
+        if (computed == nullptr) computed = tracer.recorder().number_node(*expression);
+        const Arguments in_graph = Arguments::of(tracer.make<NodeValue>(computed), hint);
+        tracer.recorder().emit_effect(call.function, in_graph)->is_visible_to_program = false;
+    }
+    return tracer.none();
+}
+
 using DataFunction = Value* (*)(const DataCall& call);
 
 /// By module and name, since importing the modules takes long.
@@ -283,15 +306,20 @@ DataFunction find_function(Borrowed<> function) {
         {"guard_size_oblivious", known_for_large_sizes},
         {"sym_and", sym_and},
     };
+    static const std::unordered_map<std::string_view, DataFunction> of_marks = {
+        {"override_optimization_hint", override_hint},
+    };
     auto* python = reinterpret_cast<PyFunctionObject*>(function.get());
     if (!PyFunction_Check(function.get()) || python->func_module == nullptr || !PyUnicode_Check(python->func_module))
         return nullptr;
     std::string_view module = utf8(python->func_module);
-    const bool is_torchs = module == "torch";
-    if (!is_torchs && module != "torch.fx.experimental.symbolic_shapes") return nullptr;
-    const auto& functions = is_torchs ? of_torch : of_symbolic_shapes;
-    auto found = functions.find(utf8(python->func_name));
-    return found == functions.end() ? nullptr : found->second;
+    const auto* functions = module == "torch"                                   ? &of_torch
+                            : module == "torch.fx.experimental.symbolic_shapes" ? &of_symbolic_shapes
+                            : module == "torch._dynamo.decorators"              ? &of_marks
+                                                                                : nullptr;
+    if (functions == nullptr) return nullptr;
+    auto found = functions->find(utf8(python->func_name));
+    return found == functions->end() ? nullptr : found->second;
 }
 
 }  // namespace
