@@ -30,7 +30,7 @@ ASSIGNMENTS = [
 
 CHANGES = [
     (3, "change", "<@tensors>.append(<tensor>)"),
-    (1, "change", "<@tensors>.extend(<tensors>)"),
+    (1, "change", "<@tensors>.extend((<tensors>)[:2])"),
     (1, "change", "<@tensors>.insert(0, <tensor>)"),
     (1, "change", "<=tensor> = <@tensors>.pop()"),
     (1, "change", "<@tensors>[0] = <tensor>"),
