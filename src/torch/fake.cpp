@@ -127,10 +127,17 @@ Ref<> numbers_of(const Dims& dims, const NumberOf& number_of) {
     return numbers;
 }
 
+/// The number as a new object of Python: by these aot_autograd knows which input of its graph is the size of a wrapper.
+Ref<> renewed(Ref<> number) {
+    static PyObject* const renew = imported("stator.symbols", "renewed");
+    return PyLong_CheckExact(number.get()) ? std::move(number) : checked(PyObject_CallOneArg(renew, number.get()));
+}
+
 /// A wrapper with symbols. The class may compute its sizes from those of the inner tensors: comparing them with the
 /// sizes that are expected tells the ShapeEnv that they are equal.
-Ref<> symbolic_wrapper(Borrowed<> fake_mode, const TensorMeta& meta, const NumberOf& number_of) {
+Ref<> symbolic_wrapper(Borrowed<> fake_mode, const TensorMeta& meta, const NumberOf& known_number) {
     static PyObject* const size = interned("size");
+    const NumberOf number_of = [&](Dim dim) { return renewed(known_number(dim)); };
     const Prototype& prototype = prototype_of(meta);
     Ref<> inner = checked(PyDict_New());
     for (const auto& [name, part] : prototype.parts)

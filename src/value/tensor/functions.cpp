@@ -450,6 +450,8 @@ void register_torch(Handlers& handlers) {
          {"_get_cudnn_enabled", "_is_torch_function_mode_enabled", "_is_autocast_available",
           "_get_privateuse1_backend_name", "_len_torch_dispatch_stack", "_get_mkldnn_enabled", "_infer_size"})
         handlers.add_pure("torch._C", name);
+    handlers.add_pure("torch._C", "_get_cpu_capability");
+    handlers.add_pure("torch._C._cpu", "_get_cpu_capability");
     for (const char* name : {"is_available", "device_count", "is_initialized", "is_bf16_supported"})
         handlers.add_pure("torch.cuda", name);
     register_nested_compile(handlers);
