@@ -37,3 +37,14 @@ class Unflatten:
         parts = dict(zip(self._names, inner, strict=True))
         size = self._size if size is None else torch.Size(size)
         return self._class.__tensor_unflatten__(parts, self._context, size, stride or self._stride)
+
+
+class TensorCall:
+    """The target of a node that calls a function with a tensor, and with objects that the text of a graph can't name."""
+
+    def __init__(self, function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> None:
+        self._function, self._arguments, self._keywords = function, arguments, keywords
+        self.__name__ = self.__qualname__ = function.__name__
+
+    def __call__(self, tensor: torch.Tensor) -> Any:
+        return self._function(tensor, *self._arguments, **self._keywords)

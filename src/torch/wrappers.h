@@ -13,6 +13,12 @@ namespace stator::torch_room {
 /// Whether it is a subclass of torch.Tensor with the three methods.
 bool is_wrapper_class(PyTypeObject* type);
 
+/// Whether it is a class of objects that graphs take without looking into them (`torch._library.opaque_object`), such as
+/// that of device meshes.
+bool is_opaque_class(PyTypeObject* type);
+/// Whether such objects never change and are compared by their contents, such as the placements of a DTensor.
+bool is_opaque_value_class(PyTypeObject* type);
+
 /// What a trace knows of a wrapper besides its metadata. `TensorMeta::prototype` is a capsule that owns it.
 struct Prototype {
     /// An instance of the class that holds FakeTensors, with the sizes of this call.
@@ -46,16 +52,17 @@ void for_each_dim(const TensorMeta& meta, const Visit& visit) {
 /// code of the class. Throws `PythonError`, also if the class does not give back what was taken apart.
 Ref<> fake_wrapper(Borrowed<> fake_mode, Borrowed<> tensor);
 
-/// A tensor of this class that is made of other inner tensors, a dict, and of a size and strides.
+/// A tensor of this class that is made of other inner tensors, a dict, and of a size and strides, and of the opaque
+/// objects of this one.
 Ref<> wrapper_like(Borrowed<> tensor, Borrowed<> inner, Borrowed<> size, Borrowed<> stride);
 
 /// Whether a tensor is a FakeTensor, or of a wrapper subclass and consists of those.
 bool consists_of_fakes(Borrowed<> tensor);
 
-/// The names of the inner tensors. Throws `PythonError`.
+/// The names of the inner tensors, without those of opaque objects among them. Throws `PythonError`.
 std::vector<Ref<>> inner_names(Borrowed<> wrapper);
 
-/// `(names, context)` of `__tensor_flatten__`, with a copy of the context. Throws `PythonError` if it can't be copied
+/// `(names, context, opaque objects)` of `__tensor_flatten__`, with a copy of the context. Throws `PythonError` if it can't be copied
 /// or compared.
 Ref<> flattened(Borrowed<> wrapper);
 /// Whether the tensor flattens to that. Runs code of the class; never raises.
