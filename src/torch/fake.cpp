@@ -159,7 +159,9 @@ Ref<> make_fake_wrapper(Borrowed<> fake_mode, const TensorMeta& meta, const Numb
                                       : fake_wrapper(fake_mode, prototype_of(meta).fake);
     return translating_errors([&] {
         at::Tensor tensor = THPVariable_Unpack(fake.get());
-        if (tensor.requires_grad() != meta.requires_grad && tensor.is_leaf()) tensor.set_requires_grad(false);
+        // (`__tensor_unflatten__` may make a leaf that requires a gradient.)
+        if (tensor.requires_grad() && tensor.is_leaf() && !(meta.requires_grad && meta.is_leaf))
+            tensor.set_requires_grad(false);
         if (!tensor.requires_grad()) give_history(tensor, meta);
         return fake;
     });

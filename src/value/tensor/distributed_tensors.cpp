@@ -53,6 +53,10 @@ Outcome call_as_node(Tracer& tracer, const char* name, const Arguments& argument
 }
 
 Outcome from_local(Tracer& tracer, const Arguments& arguments) {
+    Value* mesh = arguments.positional.size() > 1 ? arguments.positional[1] : arguments.keyword("device_mesh");
+    if (mesh == nullptr || mesh->object() == Py_None)
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "DTensor.from_local is called without a device mesh, which it reads from a context");
     return call_as_node(tracer, "from_local", arguments);
 }
 
