@@ -40,7 +40,7 @@ class Unflatten:
 
 
 class TensorCall:
-    """The target of a node that calls a function with a tensor, and with objects that the text of a graph can't name."""
+    """The target of a node that calls a function with a tensor, and with objects that are no arguments of nodes."""
 
     def __init__(self, function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> None:
         self._function, self._arguments, self._keywords = function, arguments, keywords

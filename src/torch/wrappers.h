@@ -13,8 +13,8 @@ namespace stator::torch_room {
 /// Whether it is a subclass of torch.Tensor with the three methods.
 bool is_wrapper_class(PyTypeObject* type);
 
-/// Whether it is a class of objects that graphs take without looking into them (`torch._library.opaque_object`), such as
-/// that of device meshes.
+/// Whether it is a class of objects that graphs take without looking into them (`torch._library.opaque_object`), such
+/// as that of device meshes.
 bool is_opaque_class(PyTypeObject* type);
 /// Whether such objects never change and are compared by their contents, such as the placements of a DTensor.
 bool is_opaque_value_class(PyTypeObject* type);
@@ -62,8 +62,8 @@ bool consists_of_fakes(Borrowed<> tensor);
 /// The names of the inner tensors, without those of opaque objects among them. Throws `PythonError`.
 std::vector<Ref<>> inner_names(Borrowed<> wrapper);
 
-/// `(names, context, opaque objects)` of `__tensor_flatten__`, with a copy of the context. Throws `PythonError` if it can't be copied
-/// or compared.
+/// `(names, context, opaque objects)` of `__tensor_flatten__`, with a copy of the context. Throws `PythonError` if it
+/// can't be copied or compared.
 Ref<> flattened(Borrowed<> wrapper);
 /// Whether the tensor flattens to that. Runs code of the class; never raises.
 bool flattens_to(Borrowed<> wrapper, Borrowed<> flattened);

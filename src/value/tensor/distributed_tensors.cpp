@@ -47,8 +47,8 @@ Outcome call_as_node(Tracer& tracer, const char* name, const Arguments& argument
         checked(PyList_Append(positional.get(), constant_of(tracer, arguments.positional[i]).get()));
     for (const Keyword& keyword : arguments.keywords)
         checked(PyDict_SetItem(keywords.get(), keyword.name, constant_of(tracer, keyword.value).get()));
-    PyObject* const target = tracer.keep(checked(
-        PyObject_CallFunctionObjArgs(made, function.get(), positional.get(), keywords.get(), nullptr)));
+    PyObject* const target = tracer.keep(
+        checked(PyObject_CallFunctionObjArgs(made, function.get(), positional.get(), keywords.get(), nullptr)));
     return with_its_object(tracer.recorder().emit_function(target, Arguments::of(arguments.positional[0])), arguments);
 }
 

@@ -1,5 +1,5 @@
-/// DTensors. The functions that convert them from and to plain tensors are nodes of the graph, as with torch._dynamo: what
-/// they do with device meshes and placements, and the autograd functions in them, are not traced.
+/// DTensors. The functions that convert them from and to plain tensors are nodes of the graph, as with torch._dynamo:
+/// what they do with device meshes and placements, and the autograd functions in them, are not traced.
 #pragma once
 
 #include "value/builtins/builtin.h"

@@ -55,7 +55,9 @@ class Counted(Doubled):
         return Counted(inner["inner"])
 
 
-def counts(program: Callable[..., Any], make: Callable[[int], tuple[Any, ...]], sizes: Any, **options: Any) -> list[int]:
+def counts(
+    program: Callable[..., Any], make: Callable[[int], tuple[Any, ...]], sizes: Any, **options: Any
+) -> list[int]:
     """How many graphs there are after each call."""
     compiled = stator.compile(program, fullgraph=True, isolate_recompiles=True, **options)
     captured = []
