@@ -23,6 +23,30 @@ def _make(of: type, others: tuple[Any, ...], keywords: dict[str, Any], size: Any
     return torch.Tensor._make_wrapper_subclass(of, size, strides, *others, **keywords)
 
 
+def numbers_in_context(context: Any) -> tuple[Callable[[Any], Any], list[torch.SymInt]]:
+    """A function that makes this context of the numbers that are symbols in it, and these."""
+    numbers: list[torch.SymInt] = []
+    return _maker_of_context(context, numbers), numbers
+
+
+def _maker_of_context(context: Any, numbers: list[torch.SymInt]) -> Callable[[Any], Any]:
+    if isinstance(context, torch.SymInt):
+        place = len(numbers)
+        numbers.append(context)
+        return lambda given: given[place]
+    kind: Any = type(context)
+    if kind is dict:
+        items = {key: _maker_of_context(value, numbers) for key, value in context.items()}
+        return lambda given: {key: make(given) for key, make in items.items()}
+    is_named = issubclass(kind, tuple) and hasattr(kind, "_fields")
+    if kind not in (tuple, list, torch.Size) and not is_named:
+        return lambda given: context
+    parts = [_maker_of_context(part, numbers) for part in context]
+    if is_named:
+        return lambda given: kind(*(make(given) for make in parts))
+    return lambda given: kind(make(given) for make in parts)
+
+
 class Unflatten:
     """The target of a node that makes such a tensor of its inner tensors."""
 

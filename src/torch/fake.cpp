@@ -144,7 +144,12 @@ Ref<> symbolic_wrapper(Borrowed<> fake_mode, const TensorMeta& meta, const Numbe
         checked(PyDict_SetItem(inner.get(), name.get(), make_fake(fake_mode, part, number_of).get()));
     Ref<> sizes = numbers_of(meta.sizes, number_of);
     Ref<> strides = numbers_of(meta.strides, number_of);
-    Ref<> made = wrapper_like(prototype.fake, inner.get(), sizes.get(), strides.get());
+    Ref<> context;
+    if (prototype.make_context) {
+        Ref<> numbers = numbers_of(prototype.context_numbers, number_of);
+        context = checked(PyObject_CallOneArg(prototype.make_context.get(), numbers.get()));
+    }
+    Ref<> made = wrapper_like(prototype.fake, inner.get(), sizes.get(), strides.get(), context);
     WithoutTorchFunctions without_torch_functions;
     Ref<> made_sizes = checked(PyObject_CallMethodNoArgs(made.get(), size));
     if (checked(PyObject_RichCompareBool(made_sizes.get(), sizes.get(), Py_EQ)) == 0) {

@@ -162,7 +162,7 @@ Ref<> fake_wrapper(Borrowed<> fake_mode, Borrowed<> tensor) {
     return wrapper_like(tensor, inner.get(), sizes.get(), strides.get());
 }
 
-Ref<> wrapper_like(Borrowed<> tensor, Borrowed<> inner, Borrowed<> size, Borrowed<> stride) {
+Ref<> wrapper_like(Borrowed<> tensor, Borrowed<> inner, Borrowed<> size, Borrowed<> stride, Borrowed<> context) {
     static PyObject* const unflatten = name_of("__tensor_unflatten__");
     WithoutTorchFunctions without_torch_functions;
     Ref<> parts = flatten(tensor);
@@ -172,9 +172,10 @@ Ref<> wrapper_like(Borrowed<> tensor, Borrowed<> inner, Borrowed<> size, Borrowe
         if (PyDict_Contains(inner, name) == 0)
             checked(PyDict_SetItem(inner, name, checked(PyObject_GetAttr(tensor, name)).get()));
     }
+    if (context == nullptr) context = PyTuple_GET_ITEM(parts.get(), 1);
     auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor.get()));
-    Ref<> made = checked(PyObject_CallMethodObjArgs(type, unflatten, inner.get(), PyTuple_GET_ITEM(parts.get(), 1),
-                                                    size.get(), stride.get(), nullptr));
+    Ref<> made = checked(
+        PyObject_CallMethodObjArgs(type, unflatten, inner.get(), context.get(), size.get(), stride.get(), nullptr));
     if (Py_TYPE(made.get()) != Py_TYPE(tensor.get()) || !consists_of_fakes(made))
         refuse("__tensor_unflatten__ does not return what __tensor_flatten__ took apart");
     return made;
@@ -225,13 +226,17 @@ bool flattens_to(Borrowed<> wrapper, Borrowed<> flattened) {
     }
 }
 
-bool flatten_alike(Borrowed<> wrapper, Borrowed<> other) {
-    if (Py_TYPE(wrapper.get()) != Py_TYPE(other.get())) return false;
+Ref<> context_of(Borrowed<> wrapper) {
     Ref<> parts = flatten(wrapper);
+    return Ref<>::share(PyTuple_GET_ITEM(parts.get(), 1));
+}
+
+bool flatten_alike(Borrowed<> wrapper, Borrowed<> other, Borrowed<> other_context) {
+    if (Py_TYPE(wrapper.get()) != Py_TYPE(other.get())) return false;
+    Ref<> parts = flatten(other);
     Ref<> names = checked(PySequence_Tuple(PyTuple_GET_ITEM(parts.get(), 0)));
-    Ref<> kept = checked(
-        PyTuple_Pack(3, names.get(), PyTuple_GET_ITEM(parts.get(), 1), opaque_parts(wrapper, names.get()).get()));
-    return flattens_or_throws(other, kept.get());
+    Ref<> kept = checked(PyTuple_Pack(3, names.get(), other_context.get(), opaque_parts(other, names.get()).get()));
+    return flattens_or_throws(wrapper, kept.get());
 }
 
 std::vector<const void*> storages_of(Borrowed<> tensor) {

@@ -28,6 +28,9 @@ struct Prototype {
     /// Of a result with such sizes: an instance with symbols in place of them. What it holds besides is valid for all
     /// sizes.
     Ref<> symbolic = {};
+    /// Of such a result, a function that makes the context from the numbers in it, and these. Null if it has none.
+    Ref<> make_context = {};
+    std::vector<Dim> context_numbers = {};
     /// Its attributes that are symbols themselves.
     std::vector<std::pair<Ref<>, Dim>> numbers = {};
     /// The prototypes of inner tensors.
@@ -46,6 +49,7 @@ void for_each_dim(const TensorMeta& meta, const Visit& visit) {
     visit(meta.storage_offset);
     if (meta.prototype == nullptr) return;
     for (const auto& [name, part] : prototype_of(meta).parts) for_each_dim(part, visit);
+    for (Dim number : prototype_of(meta).context_numbers) visit(number);
 }
 
 /// A copy with a FakeTensor in place of each inner tensor; inner tensors that are FakeTensors become new ones. Runs
@@ -54,7 +58,8 @@ Ref<> fake_wrapper(Borrowed<> fake_mode, Borrowed<> tensor);
 
 /// A tensor of this class that is made of other inner tensors, a dict, and of a size and strides, and of the opaque
 /// objects of this one.
-Ref<> wrapper_like(Borrowed<> tensor, Borrowed<> inner, Borrowed<> size, Borrowed<> stride);
+Ref<> wrapper_like(Borrowed<> tensor, Borrowed<> inner, Borrowed<> size, Borrowed<> stride,
+                   Borrowed<> context = nullptr);
 
 /// Whether a tensor is a FakeTensor, or of a wrapper subclass and consists of those.
 bool consists_of_fakes(Borrowed<> tensor);
@@ -67,8 +72,10 @@ std::vector<Ref<>> inner_names(Borrowed<> wrapper);
 Ref<> flattened(Borrowed<> wrapper);
 /// Whether the tensor flattens to that. Runs code of the class; never raises.
 bool flattens_to(Borrowed<> wrapper, Borrowed<> flattened);
-/// Whether two tensors of a class flatten to the same. Throws `PythonError`.
-bool flatten_alike(Borrowed<> wrapper, Borrowed<> other);
+/// The context of `__tensor_flatten__`. Throws `PythonError`.
+Ref<> context_of(Borrowed<> wrapper);
+/// Whether two tensors of a class flatten to the same, where the second one has this context. Throws `PythonError`.
+bool flatten_alike(Borrowed<> wrapper, Borrowed<> other, Borrowed<> other_context);
 
 /// The storages of a tensor and of its inner tensors.
 std::vector<const void*> storages_of(Borrowed<> tensor);

@@ -99,7 +99,7 @@ def with_parts():
 for name in ("eager", "aot_eager"):
     plain, parts = with_parts(), with_parts()
     compiled = torch.compile(parts, backend=backend, fullgraph=True)
-    for rows in (2, 2, 3):
+    for rows in (2, 2, 3, 5):
         x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(rows))
         for net in (plain, compiled):
             net.zero_grad()
@@ -116,7 +116,7 @@ distributed.destroy_process_group()
 
 
 def test_tensor_parallel(tmp_path):
-    """One graph for each size, with each backend."""
+    """One graph for the first size, and one for all others. The second backend knows at once that sizes change."""
     running = [Fresh(TENSOR_PARALLEL, str(rank), str(tmp_path / "store")) for rank in range(2)]
     for rank in running:
-        assert rank.printed().splitlines()[-1] == "4"
+        assert rank.printed().splitlines()[-1] == "3"
