@@ -354,6 +354,12 @@ class LazyNumber(torch.SymInt):
         return self._cell.number(self._text).node
 
 
+def renewed(number: torch.SymInt) -> Any:
+    """The same number as a new object."""
+    node: Any = number.node
+    return node.shape_env.create_symintnode(node.expr, hint=node.hint)
+
+
 @functools.cache
 def _functions() -> dict[str, Any]:
     """The functions in the text of expressions, for SymInts and SymFloats."""

@@ -23,6 +23,30 @@ def _make(of: type, others: tuple[Any, ...], keywords: dict[str, Any], size: Any
     return torch.Tensor._make_wrapper_subclass(of, size, strides, *others, **keywords)
 
 
+def numbers_in_context(context: Any) -> tuple[Callable[[Any], Any], list[torch.SymInt]]:
+    """A function that makes this context of the numbers that are symbols in it, and these."""
+    numbers: list[torch.SymInt] = []
+    return _maker_of_context(context, numbers), numbers
+
+
+def _maker_of_context(context: Any, numbers: list[torch.SymInt]) -> Callable[[Any], Any]:
+    if isinstance(context, torch.SymInt):
+        place = len(numbers)
+        numbers.append(context)
+        return lambda given: given[place]
+    kind: Any = type(context)
+    if kind is dict:
+        items = {key: _maker_of_context(value, numbers) for key, value in context.items()}
+        return lambda given: {key: make(given) for key, make in items.items()}
+    is_named = issubclass(kind, tuple) and hasattr(kind, "_fields")
+    if kind not in (tuple, list, torch.Size) and not is_named:
+        return lambda given: context
+    parts = [_maker_of_context(part, numbers) for part in context]
+    if is_named:
+        return lambda given: kind(*(make(given) for make in parts))
+    return lambda given: kind(make(given) for make in parts)
+
+
 class Unflatten:
     """The target of a node that makes such a tensor of its inner tensors."""
 
@@ -37,3 +61,14 @@ class Unflatten:
         parts = dict(zip(self._names, inner, strict=True))
         size = self._size if size is None else torch.Size(size)
         return self._class.__tensor_unflatten__(parts, self._context, size, stride or self._stride)
+
+
+class TensorCall:
+    """The target of a node that calls a function with a tensor, and with objects that are no arguments of nodes."""
+
+    def __init__(self, function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> None:
+        self._function, self._arguments, self._keywords = function, arguments, keywords
+        self.__name__ = self.__qualname__ = function.__name__
+
+    def __call__(self, tensor: torch.Tensor) -> Any:
+        return self._function(tensor, *self._arguments, **self._keywords)

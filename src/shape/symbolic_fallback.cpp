@@ -34,11 +34,29 @@ std::vector<std::pair<Ref<>, Dim>> numbers_of(const PythonSymbols& symbols, PyOb
     return numbers;
 }
 
+/// Finds the symbols in the context of a result. Other objects than tuples, lists and dicts are not looked into:
+/// comparing them with those of this call specializes the sizes in them.
+void take_context(const PythonSymbols& symbols, PyObject* wrapper, const torch_room::Prototype& here,
+                  torch_room::Prototype& all) {
+    static PyObject* const find = imported("stator.wrappers", "numbers_in_context");
+    Ref<> found = checked(PyObject_CallOneArg(find, torch_room::context_of(wrapper).get()));
+    PyObject* const numbers = PyTuple_GET_ITEM(found.get(), 1);
+    Ref<> hints = checked(PyList_New(0));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(numbers); ++i) {
+        all.context_numbers.push_back(symbols.dim_of_symbol(PyList_GET_ITEM(numbers, i)));
+        checked(PyList_Append(hints.get(), checked(PyLong_FromLongLong(all.context_numbers.back().hint())).get()));
+    }
+    all.make_context = Ref<>::share(PyTuple_GET_ITEM(found.get(), 0));
+    Ref<> of_this_call = checked(PyObject_CallOneArg(all.make_context.get(), hints.get()));
+    if (!torch_room::flatten_alike(here.fake, wrapper, of_this_call)) throw NoSuchForm{};
+    if (all.context_numbers.empty()) all.make_context = {};
+}
+
 /// The prototype of the same tensor for all sizes.
 Ref<> generalized(const PythonSymbols& symbols, PyObject* wrapper, const torch_room::Prototype& here) {
-    // Comparing the contexts specializes the sizes that are in them.
-    if (!torch_room::consists_of_fakes(wrapper) || !torch_room::flatten_alike(here.fake, wrapper)) throw NoSuchForm{};
+    if (!torch_room::consists_of_fakes(wrapper)) throw NoSuchForm{};
     torch_room::Prototype all{here.fake};
+    take_context(symbols, wrapper, here, all);
     for (const Ref<>& name : torch_room::inner_names(wrapper)) {
         Ref<> part = checked(PyObject_GetAttr(here.fake.get(), name.get()));
         TensorMeta meta = torch_room::read_fake_meta(part);

@@ -127,17 +127,29 @@ Ref<> numbers_of(const Dims& dims, const NumberOf& number_of) {
     return numbers;
 }
 
+/// The number as a new object of Python: by these aot_autograd knows which input of its graph is the size of a wrapper.
+Ref<> renewed(Ref<> number) {
+    static PyObject* const renew = imported("stator.symbols", "renewed");
+    return PyLong_CheckExact(number.get()) ? std::move(number) : checked(PyObject_CallOneArg(renew, number.get()));
+}
+
 /// A wrapper with symbols. The class may compute its sizes from those of the inner tensors: comparing them with the
 /// sizes that are expected tells the ShapeEnv that they are equal.
-Ref<> symbolic_wrapper(Borrowed<> fake_mode, const TensorMeta& meta, const NumberOf& number_of) {
+Ref<> symbolic_wrapper(Borrowed<> fake_mode, const TensorMeta& meta, const NumberOf& known_number) {
     static PyObject* const size = interned("size");
+    const NumberOf number_of = [&](Dim dim) { return renewed(known_number(dim)); };
     const Prototype& prototype = prototype_of(meta);
     Ref<> inner = checked(PyDict_New());
     for (const auto& [name, part] : prototype.parts)
         checked(PyDict_SetItem(inner.get(), name.get(), make_fake(fake_mode, part, number_of).get()));
     Ref<> sizes = numbers_of(meta.sizes, number_of);
     Ref<> strides = numbers_of(meta.strides, number_of);
-    Ref<> made = wrapper_like(prototype.fake, inner.get(), sizes.get(), strides.get());
+    Ref<> context;
+    if (prototype.make_context) {
+        Ref<> numbers = numbers_of(prototype.context_numbers, number_of);
+        context = checked(PyObject_CallOneArg(prototype.make_context.get(), numbers.get()));
+    }
+    Ref<> made = wrapper_like(prototype.fake, inner.get(), sizes.get(), strides.get(), context);
     WithoutTorchFunctions without_torch_functions;
     Ref<> made_sizes = checked(PyObject_CallMethodNoArgs(made.get(), size));
     if (checked(PyObject_RichCompareBool(made_sizes.get(), sizes.get(), Py_EQ)) == 0) {
@@ -152,7 +164,9 @@ Ref<> make_fake_wrapper(Borrowed<> fake_mode, const TensorMeta& meta, const Numb
                                       : fake_wrapper(fake_mode, prototype_of(meta).fake);
     return translating_errors([&] {
         at::Tensor tensor = THPVariable_Unpack(fake.get());
-        if (tensor.requires_grad() != meta.requires_grad && tensor.is_leaf()) tensor.set_requires_grad(false);
+        // (`__tensor_unflatten__` may make a leaf that requires a gradient.)
+        if (tensor.requires_grad() && tensor.is_leaf() && !(meta.requires_grad && meta.is_leaf))
+            tensor.set_requires_grad(false);
         if (!tensor.requires_grad()) give_history(tensor, meta);
         return fake;
     });

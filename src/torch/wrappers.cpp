@@ -3,6 +3,8 @@
 #include <ATen/PythonTorchFunctionTLS.h>
 
 #include <memory>
+#include <string_view>
+#include <unordered_map>
 
 #include "base/imported.h"
 #include "base/python_error.h"
@@ -31,6 +33,18 @@ bool has_method(PyTypeObject* type, const char* name) {
     throw PythonError();
 }
 
+/// Asks `torch._library.opaque_object` about a class with the metaclass of such classes, once.
+bool answers(const char* question, PyTypeObject* type, std::unordered_map<PyTypeObject*, bool>& known) {
+    if (std::string_view(Py_TYPE(type)->tp_name) != "OpaqueBaseMeta") return false;
+    if (auto found = known.find(type); found != known.end()) return found->second;
+    Ref<> function = find_imported("torch._library.opaque_object", question);
+    Ref<> answer = function ? Ref<>::steal(PyObject_CallOneArg(function.get(), reinterpret_cast<PyObject*>(type)))
+                            : Ref<>::share(Py_False);
+    if (!answer) PyErr_Clear();
+    Py_INCREF(type);  // its address stays its own
+    return known[type] = answer.get() == Py_True;
+}
+
 /// `(names, context)`, as the class returns it.
 Ref<> flatten(Borrowed<> wrapper) {
     static PyObject* const name = name_of("__tensor_flatten__");
@@ -41,7 +55,6 @@ Ref<> flatten(Borrowed<> wrapper) {
 }
 
 Ref<> fake_part(Borrowed<> fake_mode, Borrowed<> part) {
-    if (!is_tensor(part)) refuse("__tensor_flatten__ names an attribute that is no tensor");
     if (is_fake(part)) return make_fake(fake_mode, read_fake_meta(part));
     if (is_wrapper_class(Py_TYPE(part.get()))) return fake_wrapper(fake_mode, part);
     return make_fake(fake_mode, read_meta(part));
@@ -61,6 +74,16 @@ void add_storages(Borrowed<> tensor, std::vector<const void*>& storages) {
     });
 }
 
+/// The opaque objects among what the names stand for.
+Ref<> opaque_parts(Borrowed<> wrapper, Borrowed<> names) {
+    Ref<> list = checked(PyList_New(0));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i) {
+        Ref<> part = checked(PyObject_GetAttr(wrapper, PyTuple_GET_ITEM(names.get(), i)));
+        if (!is_tensor(part)) checked(PyList_Append(list.get(), part.get()));
+    }
+    return checked(PyList_AsTuple(list.get()));
+}
+
 /// The program may say itself which contexts are alike.
 Ref<> compared(Borrowed<> wrapper, Borrowed<> expected, Borrowed<> context) {
     static PyObject* const name = name_of("__metadata_guard__");
@@ -74,6 +97,8 @@ bool flattens_or_throws(Borrowed<> wrapper, Borrowed<> expected) {
     Ref<> parts = flatten(wrapper);
     Ref<> names = checked(PySequence_Tuple(PyTuple_GET_ITEM(parts.get(), 0)));
     if (checked(PyObject_RichCompareBool(names.get(), PyTuple_GET_ITEM(expected.get(), 0), Py_EQ)) == 0) return false;
+    Ref<> opaque = opaque_parts(wrapper, names.get());
+    if (checked(PyObject_RichCompareBool(opaque.get(), PyTuple_GET_ITEM(expected.get(), 2), Py_EQ)) == 0) return false;
     PyObject* const context = PyTuple_GET_ITEM(parts.get(), 1);
     PyObject* const kept = PyTuple_GET_ITEM(expected.get(), 1);
     if (context == Py_None && kept == Py_None) return true;
@@ -82,6 +107,16 @@ bool flattens_or_throws(Borrowed<> wrapper, Borrowed<> expected) {
 }
 
 }  // namespace
+
+bool is_opaque_class(PyTypeObject* type) {
+    static auto* const known = new std::unordered_map<PyTypeObject*, bool>;
+    return answers("is_opaque_type", type, *known);
+}
+
+bool is_opaque_value_class(PyTypeObject* type) {
+    static auto* const known = new std::unordered_map<PyTypeObject*, bool>;
+    return answers("is_opaque_value_type", type, *known);
+}
 
 bool is_wrapper_class(PyTypeObject* type) {
     static PyObject* const none =
@@ -127,13 +162,20 @@ Ref<> fake_wrapper(Borrowed<> fake_mode, Borrowed<> tensor) {
     return wrapper_like(tensor, inner.get(), sizes.get(), strides.get());
 }
 
-Ref<> wrapper_like(Borrowed<> tensor, Borrowed<> inner, Borrowed<> size, Borrowed<> stride) {
+Ref<> wrapper_like(Borrowed<> tensor, Borrowed<> inner, Borrowed<> size, Borrowed<> stride, Borrowed<> context) {
     static PyObject* const unflatten = name_of("__tensor_unflatten__");
     WithoutTorchFunctions without_torch_functions;
     Ref<> parts = flatten(tensor);
+    Ref<> names = checked(PySequence_Tuple(PyTuple_GET_ITEM(parts.get(), 0)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i) {
+        PyObject* const name = PyTuple_GET_ITEM(names.get(), i);
+        if (PyDict_Contains(inner, name) == 0)
+            checked(PyDict_SetItem(inner, name, checked(PyObject_GetAttr(tensor, name)).get()));
+    }
+    if (context == nullptr) context = PyTuple_GET_ITEM(parts.get(), 1);
     auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor.get()));
-    Ref<> made = checked(PyObject_CallMethodObjArgs(type, unflatten, inner.get(), PyTuple_GET_ITEM(parts.get(), 1),
-                                                    size.get(), stride.get(), nullptr));
+    Ref<> made = checked(
+        PyObject_CallMethodObjArgs(type, unflatten, inner.get(), context.get(), size.get(), stride.get(), nullptr));
     if (Py_TYPE(made.get()) != Py_TYPE(tensor.get()) || !consists_of_fakes(made))
         refuse("__tensor_unflatten__ does not return what __tensor_flatten__ took apart");
     return made;
@@ -153,8 +195,14 @@ std::vector<Ref<>> inner_names(Borrowed<> wrapper) {
     Ref<> parts = flatten(wrapper);
     Ref<> names = checked(PySequence_Fast(PyTuple_GET_ITEM(parts.get(), 0), "names of inner tensors"));
     std::vector<Ref<>> all;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(names.get()); ++i)
-        all.push_back(Ref<>::share(PySequence_Fast_GET_ITEM(names.get(), i)));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(names.get()); ++i) {
+        PyObject* const name = PySequence_Fast_GET_ITEM(names.get(), i);
+        Ref<> part = checked(PyObject_GetAttr(wrapper, name));
+        if (is_tensor(part))
+            all.push_back(Ref<>::share(name));
+        else if (!is_opaque_class(Py_TYPE(part.get())))
+            refuse("__tensor_flatten__ names an attribute that is neither a tensor nor an opaque object");
+    }
     return all;
 }
 
@@ -163,7 +211,7 @@ Ref<> flattened(Borrowed<> wrapper) {
     Ref<> parts = flatten(wrapper);
     Ref<> names = checked(PySequence_Tuple(PyTuple_GET_ITEM(parts.get(), 0)));
     Ref<> context = checked(PyObject_CallOneArg(deepcopy, PyTuple_GET_ITEM(parts.get(), 1)));
-    Ref<> kept = checked(PyTuple_Pack(2, names.get(), context.get()));
+    Ref<> kept = checked(PyTuple_Pack(3, names.get(), context.get(), opaque_parts(wrapper, names.get()).get()));
     if (!flattens_or_throws(wrapper, kept.get()))
         refuse("a copy of the context of __tensor_flatten__ is not equal to it");
     return kept;
@@ -178,12 +226,17 @@ bool flattens_to(Borrowed<> wrapper, Borrowed<> flattened) {
     }
 }
 
-bool flatten_alike(Borrowed<> wrapper, Borrowed<> other) {
-    if (Py_TYPE(wrapper.get()) != Py_TYPE(other.get())) return false;
+Ref<> context_of(Borrowed<> wrapper) {
     Ref<> parts = flatten(wrapper);
+    return Ref<>::share(PyTuple_GET_ITEM(parts.get(), 1));
+}
+
+bool flatten_alike(Borrowed<> wrapper, Borrowed<> other, Borrowed<> other_context) {
+    if (Py_TYPE(wrapper.get()) != Py_TYPE(other.get())) return false;
+    Ref<> parts = flatten(other);
     Ref<> names = checked(PySequence_Tuple(PyTuple_GET_ITEM(parts.get(), 0)));
-    Ref<> kept = checked(PyTuple_Pack(2, names.get(), PyTuple_GET_ITEM(parts.get(), 1)));
-    return flattens_or_throws(other, kept.get());
+    Ref<> kept = checked(PyTuple_Pack(3, names.get(), other_context.get(), opaque_parts(other, names.get()).get()));
+    return flattens_or_throws(wrapper, kept.get());
 }
 
 std::vector<const void*> storages_of(Borrowed<> tensor) {

@@ -13,7 +13,6 @@
 #include "shape/number_arguments.h"
 #include "torch/dtypes.h"
 #include "torch/names.h"
-#include "torch/wrappers.h"
 #include "trace/graph_recorder.h"
 #include "value/kinds/changing_number.h"
 #include "value/tensor/tensor.h"
@@ -162,9 +161,13 @@ void NumberNodes::add_symbols(const Expression* size, std::vector<graph::Node*>&
 std::vector<graph::Node*> NumberNodes::symbols_of(const graph::Result& result) {
     std::vector<graph::Node*> symbols;
     if (result.kind != graph::Result::Kind::Tensor || !result.tensor->is_dynamic()) return symbols;
-    torch_room::for_each_dim(*result.tensor, [&](Dim dim) {
+    // (Not those of the inner tensors of a wrapper, as in torch._dynamo.)
+    auto add = [&](Dim dim) {
         if (!dim.is_constant()) add_symbols(tracer_.numbers().resolved(dim.expression()), symbols);
-    });
+    };
+    std::ranges::for_each(result.tensor->sizes, add);
+    std::ranges::for_each(result.tensor->strides, add);
+    add(result.tensor->storage_offset);
     return symbols;
 }
 

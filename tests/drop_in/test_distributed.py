@@ -1,4 +1,4 @@
-"""`DistributedDataParallel` around a compiled model, and a compiled `DistributedDataParallel`."""
+"""`DistributedDataParallel` around a compiled model, a compiled `DistributedDataParallel`, and models with DTensors."""
 
 from __future__ import annotations
 
@@ -60,3 +60,63 @@ def test_gradients_and_buckets(tmp_path, how):
     for rank in running:
         in_parts, whole = map(int, rank.printed().splitlines()[-2:])
         assert in_parts > whole
+
+
+TENSOR_PARALLEL = """
+import sys, torch, stator
+from torch import distributed, nn
+rank = int(sys.argv[1])
+distributed.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+stator.install()
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(4, 8), nn.Linear(8, 4)
+
+    def forward(self, x):
+        return x + self.down(torch.relu(self.up(x)))
+
+def model():
+    torch.manual_seed(0)
+    return nn.Sequential(Block(), Block())
+
+mesh = init_device_mesh("cpu", (2,))
+graphs = []
+def backend(graph_module, inputs):
+    graphs.append(graph_module)
+    return torch._dynamo.lookup_backend(name)(graph_module, inputs)
+
+def with_parts():
+    made = model()
+    for block in made:
+        parallelize_module(block, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+    return made
+
+for name in ("eager", "aot_eager"):
+    plain, parts = with_parts(), with_parts()
+    compiled = torch.compile(parts, backend=backend, fullgraph=True)
+    for rows in (2, 2, 3, 5):
+        x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(rows))
+        for net in (plain, compiled):
+            net.zero_grad()
+        expected, result = plain(x), compiled(x)
+        assert torch.equal(expected, result)
+        expected.sum().backward()
+        result.sum().backward()
+        for ours, theirs in zip(parts.parameters(), plain.parameters(), strict=True):
+            assert ours.grad.placements == theirs.grad.placements
+            torch.testing.assert_close(ours.grad.full_tensor(), theirs.grad.full_tensor())
+print(len(graphs))
+distributed.destroy_process_group()
+"""
+
+
+def test_tensor_parallel(tmp_path):
+    """One graph for the first size, and one for all others. The second backend knows at once that sizes change."""
+    running = [Fresh(TENSOR_PARALLEL, str(rank), str(tmp_path / "store")) for rank in range(2)]
+    for rank in running:
+        assert rank.printed().splitlines()[-1] == "3"

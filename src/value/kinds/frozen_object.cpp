@@ -5,6 +5,7 @@
 #include "base/imported.h"
 #include "base/python_error.h"
 #include "cpython/objects.h"
+#include "torch/wrappers.h"
 #include "value/builtins/registry.h"
 #include "value/protocol/operations.h"
 #include "value/tracer.h"
@@ -55,10 +56,15 @@ bool is_c_class(PyTypeObject* type) {
     return c_classes().contains(type);
 }
 
+/// Whether comparing two of them runs no code of the program.
+bool has_pure_equality(PyTypeObject* type) {
+    return is_c_class(type) || torch_room::is_opaque_value_class(type);
+}
+
 }  // namespace
 
 bool is_frozen_class(PyTypeObject* type) {
-    return is_c_class(type) || typing_classes().contains(type);
+    return is_c_class(type) || typing_classes().contains(type) || torch_room::is_opaque_value_class(type);
 }
 
 void FrozenObjectValue::realize(Tracer& tracer) {
@@ -102,7 +108,7 @@ Value* FrozenObjectValue::binary(Tracer& tracer, BinaryOperator op, Value* other
 Outcome FrozenObjectValue::compare(Tracer& tracer, Comparison op, Value* other) {
     const bool is_equality = op == Comparison::Equal || op == Comparison::NotEqual;
     PyObject* real = other->object();
-    if (!is_c_class(class_) || !is_equality || real == nullptr || !is_c_class(Py_TYPE(real)))
+    if (!has_pure_equality(class_) || !is_equality || real == nullptr || !has_pure_equality(Py_TYPE(real)))
         return ObjectValue::compare(tracer, op, other);
     tracer.realize(other);
     const int equal = PyObject_RichCompareBool(outside, real, Py_EQ);

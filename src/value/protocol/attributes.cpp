@@ -120,7 +120,9 @@ Value* read_member(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) 
 Outcome read_descriptor(Tracer& tracer, PyObject* raw, Value* self, Borrowed<> name) {
     if (name.get() == interned("__class__")) return class_value(tracer, self->type());
     if (name.get() == interned("__dict__")) return instance_dict(tracer, self);
-    if (auto* tensor = cast<TensorObjectValue>(self)) return attribute_of_tensor_object(tracer, tensor, name);
+    const bool is_slot = Py_TYPE(raw) == &PyMemberDescr_Type;
+    if (auto* tensor = is_slot ? nullptr : cast<TensorObjectValue>(self))
+        return attribute_of_tensor_object(tracer, tensor, name);
     return read_member(tracer, raw, self, name);
 }
 

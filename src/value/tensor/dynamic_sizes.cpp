@@ -35,8 +35,8 @@ const Source* wrapper_around(const Source& source) {
     const Source* holder = source.parent;
     if (holder != nullptr && holder->access == Access::InstanceDict) holder = holder->parent;
     PyObject* object = holder == nullptr ? nullptr : holder->object;
-    const bool is_wrapper = object != nullptr && torch_room::is_tensor(object) && !torch_room::is_plain_tensor(object) &&
-                            torch_room::is_wrapper_class(Py_TYPE(object));
+    const bool is_wrapper = object != nullptr && torch_room::is_tensor(object) &&
+                            !torch_room::is_plain_tensor(object) && torch_room::is_wrapper_class(Py_TYPE(object));
     return is_wrapper ? holder : nullptr;
 }
 
@@ -93,7 +93,8 @@ std::optional<SymbolOrigin> origin_of_size(const Tracer& tracer, const TensorVal
     if (tracer.has_changed(size)) return SymbolOrigin::Changed;
     if (policy.names(*tensor->source, static_cast<int>(dimension))) return SymbolOrigin::Named;
     if (policy.has_value(value)) return SymbolOrigin::Listed;
-    if (!policy.is_static_by_default && !has_static_sizes(policy, *tensor->source, tensor->outside)) return SymbolOrigin::Default;
+    if (!policy.is_static_by_default && !has_static_sizes(policy, *tensor->source, tensor->outside))
+        return SymbolOrigin::Default;
     return std::nullopt;
 }
 

@@ -24,6 +24,7 @@
 #include "value/recorder.h"
 #include "value/tensor/attributes.h"
 #include "value/tensor/autocast.h"
+#include "value/tensor/distributed_tensors.h"
 #include "value/tensor/function_transforms.h"
 #include "value/tensor/gradients.h"
 #include "value/tensor/is_compiling.h"
@@ -458,9 +459,12 @@ void register_torch(Handlers& handlers) {
     for (const char* name : {"_get_cudnn_enabled", "_is_autocast_available", "_get_privateuse1_backend_name",
                              "_len_torch_dispatch_stack", "_get_mkldnn_enabled", "_infer_size"})
         handlers.add_pure("torch._C", name);
+    handlers.add_pure("torch._C", "_get_cpu_capability");
+    handlers.add_pure("torch._C._cpu", "_get_cpu_capability");
     for (const char* name : {"is_available", "device_count", "is_initialized", "is_bf16_supported"})
         handlers.add_pure("torch.cuda", name);
     register_nested_compile(handlers);
+    register_distributed_tensors(handlers);
     handlers.add_pure("torch.distributed", "is_available");
     handlers.add_pure("torch.amp.autocast_mode", "is_autocast_available");
     for (const char* name : {"device", "finfo", "iinfo", "dtype", "layout", "memory_format"})

@@ -91,6 +91,23 @@ TensorMeta meta_of_wrapper(Tracer& tracer, TensorObjectValue* wrapper, TensorVal
 
 }  // namespace
 
+namespace {
+
+/// What is in the dict or in a slot of an instance; empty if there is nothing.
+Ref<> stored_attribute(PyObject* instance, Borrowed<> name) {
+    PyObject* slot = cpython::lookup_in_mro(Py_TYPE(instance), name);
+    if (slot != nullptr && Py_TYPE(slot) == &PyMemberDescr_Type) {
+        Ref<> held = Ref<>::steal(PyObject_GenericGetAttr(instance, name));
+        if (!held) PyErr_Clear();
+        return held;
+    }
+    PyObject* dict = cpython::instance_dict_if_made(instance);
+    PyObject* held = dict == nullptr ? nullptr : PyDict_GetItemWithError(dict, name);
+    return Ref<>::share(held);
+}
+
+}  // namespace
+
 bool TensorObjectValue::is_wrapper() const {
     return payload != nullptr ? payload->meta->prototype != nullptr : torch_room::is_wrapper_class(class_);
 }
@@ -120,10 +137,10 @@ Value* TensorObjectValue::own_attribute(Tracer& tracer, Borrowed<> name) {
     for (auto& [key, number] : prototype.numbers)
         if (key.get() == name.get()) return size_value(tracer, number);
     PyObject* const instance = (prototype.symbolic ? prototype.symbolic : prototype.fake).get();
-    PyObject* dict = cpython::instance_dict_if_made(instance);
-    PyObject* held = dict == nullptr ? nullptr : PyDict_GetItemWithError(dict, name);
+    const Ref<> kept = stored_attribute(instance, name);
+    PyObject* const held = kept.get();
     if (held == nullptr) return nullptr;
-    if (is_constant(held)) return tracer.constant(held);
+    if (is_constant(held)) return tracer.fresh(Ref<>::share(held));
     if (!torch_room::is_tensor(held))
         tracer.break_graph(
             BreakKind::UnsupportedTensor,

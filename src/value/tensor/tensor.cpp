@@ -64,7 +64,8 @@ void TensorValue::realize(Tracer& tracer) {
     const torch_room::DynamicSizes* dynamic = nullptr;
     try {
         // (That of a wrapper subclass is read with its inner tensors.)
-        auto* read = tracer.arena().make<torch_room::TensorMeta>(meta != nullptr ? *meta : torch_room::read_meta(outside));
+        auto* read =
+            tracer.arena().make<torch_room::TensorMeta>(meta != nullptr ? *meta : torch_room::read_meta(outside));
         if (is_of_object && meta == nullptr) read->python_class = torch_room::tensor_class();
         dynamic = make_sizes_dynamic(tracer, this, *read);
         meta = read;
