@@ -181,7 +181,6 @@ Value* GraphRecorder::emit(graph::NodeKind kind, Borrowed<> target, const Argume
         for (graph::KeywordArgument& keyword : operation.node->keywords) name_dtype(keyword.value);
     }
     describe_node(operation);
-    if (transforms_.is_called()) nodes_of_transforms_.push_back(operation.node);
     Value* result = result_of(operation);
     return operation.is_transformed ? transforms_.note_result(result) : result;
 }
