@@ -88,7 +88,8 @@ void describe_nodes(GraphModule& made, const graph::Graph& graph) {
     made.nodes = graph.size();
     made.is_pure = true;
     for (const graph::Node* node : graph.nodes()) {
-        made.calls += node->kind == graph::NodeKind::Function || node->kind == graph::NodeKind::Method;
+        const bool is_call = node->kind == graph::NodeKind::Function || node->kind == graph::NodeKind::Method;
+        made.calls += is_call && pending_of(node) == nullptr;  // (The module of a subgraph is an attribute.)
         made.is_visible_to_program |= node->is_visible_to_program;
         made.is_pure &= !node->is_random && !node->is_visible_to_program;
         made.has_lstm |= node->target == lstm;

@@ -26,7 +26,11 @@ PyObject* type_expression(const Node& node) {
     const Result& result = node.result;
     if (result.kind == Result::Kind::Tensor && result.tensor->python_class != nullptr)
         return reinterpret_cast<PyObject*>(result.tensor->python_class);
-    if (result.kind != Result::Kind::Constant || result.expression == nullptr) return Py_None;
+    if (result.kind != Result::Kind::Constant) return Py_None;
+    // A number that the function of a higher-order operation takes and does not read.
+    if (result.expression == nullptr && result.constant != nullptr && PyLong_CheckExact(result.constant))
+        return reinterpret_cast<PyObject*>(&PyLong_Type);
+    if (result.expression == nullptr) return Py_None;
     static PyObject* const of_ints = imported("torch", "SymInt");
     static PyObject* const of_floats = imported("torch", "SymFloat");
     return result.expression->is_float ? of_floats : of_ints;

@@ -14,7 +14,8 @@ bool has_function_modes() {
 }
 
 bool has_function_modes_of_program() {
-    if (PythonTorchFunctionTLS::stack_len() == 0) return false;
+    // (Where all are disabled, the program runs uncompiled.)
+    if (PythonTorchFunctionTLS::stack_len() == 0 || at::impl::torch_function_all_disabled()) return false;
     return snapshot_global_state().has_function_modes_of_program();
 }
 

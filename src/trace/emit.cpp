@@ -19,6 +19,7 @@
 #include "value/kinds/changing_number.h"
 #include "value/kinds/sequence.h"
 #include "value/tensor/data_numbers.h"
+#include "value/tensor/function_modes.h"
 #include "value/tensor/known_contents.h"
 #include "value/tensor/leaves.h"
 #include "value/tensor/tensor.h"
@@ -160,6 +161,10 @@ Value* GraphRecorder::emit(graph::NodeKind kind, Borrowed<> target, const Argume
     std::vector<graph::KeywordArgument> keywords;
     std::vector<graph::Argument> positional = take_arguments(operation, &keywords);
     STATOR_CHECK(graph_->size() != failing_node, "an injected error");
+    // An operation that a mode sees comes here from its `__torch_function__`, when that mode is not on the stack.
+    if (modes_see_operators(tracer_))
+        tracer_.break_graph(BreakKind::UnsupportedTensor,
+                            "an operation of which Stator does not know whether a torch function mode sees it");
     expect_no_stop(target, "an operation that failed in an earlier run of the captured graph");
     views_.expect_no_detached_view(kind, target, operation.tensors);
     views_.check_arguments(operation.tensors);
@@ -181,7 +186,6 @@ Value* GraphRecorder::emit(graph::NodeKind kind, Borrowed<> target, const Argume
         for (graph::KeywordArgument& keyword : operation.node->keywords) name_dtype(keyword.value);
     }
     describe_node(operation);
-    if (transforms_.is_called()) nodes_of_transforms_.push_back(operation.node);
     Value* result = result_of(operation);
     return operation.is_transformed ? transforms_.note_result(result) : result;
 }

@@ -152,7 +152,6 @@ TraceExit ExitWriter::finish(PlanBuilder plan, bool is_return) {
     graph.add(graph::NodeKind::Output, interned("output"),
               {graph::Argument::of_items(graph::Argument::Kind::Tuple, outputs)});
     recorder_.numbers().replace_specialized();
-    recorder_.keep_operations_of_transforms();
     graph.finish();
     recorder_.writes().mark_readers_as_saved(graph);
     effects_.forget_dropped(plan);

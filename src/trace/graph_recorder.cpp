@@ -144,11 +144,6 @@ void GraphRecorder::name_after(Value* value, Borrowed<> variable) {
     graph_->name_after(tensor->node, utf8(variable));
 }
 
-void GraphRecorder::keep_operations_of_transforms() {
-    for (graph::Node* node : nodes_of_transforms_)
-        if (node->uses == 0) node->has_effect = true;
-}
-
 void GraphRecorder::expect_no_stop(Borrowed<> target, const char* reason, bool is_recomputed) {
     // (The nodes of deferred graphs are taken out again: their positions mean nothing.)
     if (!stop_ || deferred_graphs_.is_open() || graph_->size() != stop_->serial) return;

@@ -37,9 +37,6 @@ class GraphRecorder final : public Recorder {
     Value* emit_transform(Borrowed<> function, const Arguments& arguments) override;
     Value* ask_transform(Borrowed<> function, const Arguments& arguments) override;
     bool is_in_transform() const override { return transforms_.is_called(); }
-    /// Operations inside of function transforms stay in the graph even if nothing uses them, as in TorchDynamo's
-    /// graphs.
-    void keep_operations_of_transforms();
     TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) override;
     void note_rows(TensorValue* base, const std::vector<Value*>& rows) override { rows_.note(base, rows); }
     graph::Node* add_input(TensorValue* tensor) override;
@@ -132,7 +129,6 @@ class GraphRecorder final : public Recorder {
     NumberNodes numbers_;
     DeferredGraphCapture deferred_graphs_;
     FunctionTransforms transforms_;
-    std::vector<graph::Node*> nodes_of_transforms_;
     std::vector<Source*> inputs_;
     std::vector<graph::Node*> input_nodes_;
     graph::Names attribute_names_;

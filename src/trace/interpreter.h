@@ -12,6 +12,7 @@
 #include "trace/graph_recorder.h"
 #include "trace/lifetimes.h"
 #include "trace/trace.h"
+#include "value/caller.h"
 #include "value/torch_modes.h"
 #include "value/tracer.h"
 
@@ -40,6 +41,8 @@ class Interpreter final : public Tracer {
     Outcome throw_into_generator(GeneratorValue* generator, Value* exception) override;
     Outcome start(Task task) override;
     FunctionValue* running_function() override { return stack_.innermost()->function; }
+    /// See value/caller.h.
+    std::optional<Caller> caller(long level) const;
     Value* class_cell_of_caller() override;
     Value* first_argument_of_caller() override;
     Value* exception_in_handling() override { return handled_exception(); }

@@ -39,6 +39,20 @@ void Interpreter::enter_task(TaskFrame& frame) {
     if (frame.is_opaque) ++stack_.opaque_tasks;
 }
 
+std::optional<Caller> caller_of(const Tracer& tracer, long level) {
+    return static_cast<const Interpreter&>(tracer).caller(level);
+}
+
+std::optional<Caller> Interpreter::caller(long level) const {
+    for (auto frame = stack_.frames.rbegin(); frame != stack_.frames.rend(); ++frame) {
+        if ((*frame)->is_task || --level > 0) continue;
+        const auto& found = static_cast<const BytecodeFrame&>(**frame);
+        if (found.function->globals == nullptr) return std::nullopt;
+        return Caller{found.function->code, found.line(), found.function->globals};
+    }
+    return std::nullopt;
+}
+
 void Interpreter::leave_task(TaskFrame& frame) {
     if (std::exchange(frame.is_opaque, false)) --stack_.opaque_tasks;
 }

@@ -57,7 +57,8 @@ void TorchModes::pop_context(Value* manager) {
         EnteredContext context = contexts_[i];
         tracer_.on_undo([this, before = contexts_] { contexts_ = before; });
         contexts_.erase(contexts_.begin() + static_cast<std::ptrdiff_t>(i));
-        tracer_.recorder().emit_effect(context.leave, Arguments::of(tracer_.make<NodeValue>(context.token)));
+        if (context.leave != nullptr)
+            tracer_.recorder().emit_effect(context.leave, Arguments::of(tracer_.make<NodeValue>(context.token)));
         torch_room::Modes now = current_;
         if (context.restores == Restores::Autograd) {
             now.grad = context.before.grad;

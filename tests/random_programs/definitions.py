@@ -151,6 +151,14 @@ def marked(n):
     finally:
         SEEN.append(-n)
 """,
+    "Watching": """
+class Watching(torch.overrides.TorchFunctionMode):
+    def __init__(self, n):
+        self.n = n
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        SEEN.append((self.n, function.__name__, len(types), len(args)))
+        return function(*args, **(kwargs or {}))
+""",
     "Thing": """
 class Thing:
     level = 1
@@ -249,7 +257,8 @@ def hook(module, args, t):
 NEEDS = {
     "opaque_change": ["SEEN"], "opaque_raise": ["Custom"], "_logger": ["SEEN"], "refuse": ["Custom"], "marked": ["SEEN"],
     "pause": ["SEEN"], "slowly": ["pause"], "produce_slowly": ["pause"], "Held": ["pause"],
-    "gather_slowly": ["slowly", "produce_slowly", "Held"], "Sub": ["Thing", "SEEN"], "Guarded": ["Thing", "SEEN"], "Stack": ["Net"],
+    "gather_slowly": ["slowly", "produce_slowly", "Held"], "Sub": ["Thing", "SEEN"], "Guarded": ["Thing", "SEEN"], "Watching": ["SEEN"],
+    "Stack": ["Net"],
 }  # fmt: skip
 
 FUNCTIONS = [

@@ -209,7 +209,7 @@ EXPRESSIONS = {
         (1, "map(<@fn>, <tensors>, <ints>)"),
     ],
     "obj": [(2, "Thing(<int>, <tensor>)"), (1, "Thing(t=<tensor>, n=<int>)"), (1, "Sub(<int>, <tensor>)"), (1, "copy.copy(<@obj>)")],
-    "manager": [(2, "Guarded(<int>)"), (2, "marked(<int>)"), (1, "<manager>, <manager>"), (1, "contextlib.suppress(<error>)"), (1, "torch.set_grad_enabled(<bool>)")],
+    "manager": [(2, "Guarded(<int>)"), (2, "marked(<int>)"), (1, "Watching(<int>)"), (1, "<manager>, <manager>"), (1, "contextlib.suppress(<error>)"), (1, "torch.set_grad_enabled(<bool>)")],
     "error": [(2, "Custom"), (1, "(KeyError, Custom)"), (1, "ZeroDivisionError"), (1, "Exception")],
     # Anything that prints alike on both sides.
     "plain": [(2, "<int>"), (1, "<str>"), (1, "<ints>"), (1, "<table>"), (1, "<bool>"), (1, "<tensor>.tolist()"), (1, "<float>"), (1, "sorted(locals())")],

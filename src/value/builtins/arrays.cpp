@@ -19,6 +19,7 @@
 #include "value/recorder.h"
 #include "value/tensor/data_numbers.h"
 #include "value/tensor/dynamic_sizes.h"
+#include "value/tensor/function_modes.h"
 #include "value/torch_modes.h"
 #include "value/tracer.h"
 
@@ -227,6 +228,8 @@ Value* call_array_function(Tracer& tracer, Borrowed<> callable, const Arguments&
     Ref<> call = find_call("find", callable);
     if (call.get() == Py_None) return nullptr;
     if (Value* known = of_sizes(tracer, call.get(), arguments)) return known;
+    // (numpy makes arrays of tensors, which a mode sees.)
+    if (modes_see_operators(tracer)) expect_no_function_modes(tracer, "a function of numpy is called");
     return capture(tracer, std::move(call), arguments);
 }
 

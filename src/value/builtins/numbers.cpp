@@ -18,6 +18,7 @@
 #include "value/protocol/raising.h"
 #include "value/recorder.h"
 #include "value/tensor/data_numbers.h"
+#include "value/tensor/function_modes.h"
 #include "value/tensor/known_contents.h"
 #include "value/tensor/tensor.h"
 #include "value/tracer.h"
@@ -48,7 +49,7 @@ Outcome builtin_abs(Tracer& tracer, const Arguments& arguments) {
     tracer.realize(operand);
     if (operand->kind != Kind::Constant && !has_special_method(tracer, operand->type(), "__abs__"))
         raise_type_error(tracer, "bad operand type for abs(): ", operand, "");
-    if (operand->kind == Kind::Tensor) {
+    if (operand->kind == Kind::Tensor && !modes_see_operators(tracer)) {
         static PyObject* function = imported("_operator", "abs");
         return tracer.recorder().emit_function(function, arguments);
     }

@@ -448,10 +448,6 @@ Outcome logs(Tracer& tracer, const Arguments&) {
     tracer.break_graph(BreakKind::InputOutput, "a log record is written");
 }
 
-Outcome warns(Tracer& tracer, const Arguments&) {
-    tracer.break_graph(BreakKind::InputOutput, "a warning is issued");
-}
-
 }  // namespace
 
 void register_objects(Handlers& handlers) {
@@ -469,8 +465,6 @@ void register_objects(Handlers& handlers) {
     handlers.add(builtins, "print", prints);
     for (const char* name : {"open", "input", "breakpoint"}) handlers.add(builtins, name, does_io);
     handlers.add_method(imported_class("logging", "Logger"), "_log", logs);
-    handlers.add("warnings", "warn", warns);
-    handlers.add("warnings", "warn_explicit", warns);
 
     handlers.add_method(&PyType_Type, "__call__", type_call);
     handlers.add_method(&PyBaseObject_Type, "__init__", object_init);

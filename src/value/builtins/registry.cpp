@@ -30,6 +30,7 @@ void register_all(Handlers& handlers) {
     register_named_tuples(handlers);
     register_context_variables(handlers);
     register_questions(handlers);
+    register_warnings(handlers);
     register_objects(handlers);
     register_generators(handlers);
     register_coroutines(handlers);

@@ -20,6 +20,7 @@
 #include "value/protocol/attributes.h"
 #include "value/protocol/operations.h"
 #include "value/recorder.h"
+#include "value/tensor/function_modes.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -280,6 +281,8 @@ Outcome ObjectValue::call(Tracer& tracer, const Arguments& arguments) {
     bool may_be_allowed = outside != nullptr && !PyType_IsSubtype(class_, torch_room::known().module_class);
     if (may_be_allowed && torch_room::role_of(outside) == torch_room::Role::InGraph) {
         tracer.guard({GuardKind::Identity, source, outside});
+        if (modes_see_operators(tracer))
+            if (auto answer = call_under_modes(tracer, this, arguments)) return *answer;
         return tracer.recorder().emit_function(outside, arguments);
     }
     if (may_be_allowed && is_higher_order_operation(class_)) {

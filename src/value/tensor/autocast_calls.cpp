@@ -62,12 +62,13 @@ Setting setting_of(Tracer& tracer, const Arguments& arguments, const char* devic
     return {autocast, std::move(value)};
 }
 
-void set(Tracer& tracer, PyObject* function, const Arguments& arguments, const torch_room::Modes& modes) {
+graph::Node* set(Tracer& tracer, PyObject* function, const Arguments& arguments, const torch_room::Modes& modes) {
     expect_plain_graph(tracer);
     graph::Node* node = tracer.recorder().emit_effect(function, arguments);
     // If the graph fails, the modes are restored.
     node->is_visible_to_program = false;
     tracer.modes().set_directly(modes);
+    return node;
 }
 
 template <const char* kName, const char* kDevice>
@@ -97,7 +98,7 @@ Outcome set_cache(Tracer& tracer, const Arguments& arguments) {
     if (!value || !PyBool_Check(value.get())) refuse(tracer, "the cache of autocast is set by an unusual call");
     torch_room::Modes modes = tracer.modes().current();
     modes.autocast_cache = value.get() == Py_True;
-    set(tracer, function<kSetCache>(), arguments, modes);
+    set(tracer, function<kSetCache>(), arguments, modes)->location = nullptr;  // as in TorchDynamo's graphs
     return tracer.none();
 }
 
@@ -114,7 +115,7 @@ Outcome change_nesting(Tracer& tracer, const Arguments& arguments) {
     expect_plain_graph(tracer);
     const int before = nesting_at_entry(tracer);
     // (The program may notice a cache that was kept or cleared.)
-    tracer.recorder().emit_effect(function<kName>(), arguments);
+    tracer.recorder().emit_effect(function<kName>(), arguments)->location = nullptr;  // as in TorchDynamo's graphs
     tracer.modes().set_autocast_nesting(tracer.modes().autocast_nesting() + kStep);
     return tracer.integer(before + tracer.modes().autocast_nesting());
 }

@@ -191,6 +191,11 @@ void expect_known_modes(Tracer& tracer) {
 
 void push(Tracer& tracer, Value* mode) {
     expect_known_modes(tracer);
+    static PyTypeObject* const disabled = imported_class("torch._C", "DisableTorchFunction");
+    if (std::ranges::any_of(tracer.modes().contexts(),
+                            [](const auto& context) { return context.manager->type() == disabled; }))
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "a torch function mode is entered where __torch_function__ is disabled");
     if (tracer.deferred_graphs().is_open() || tracer.recorder().is_in_transform())
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "a torch function mode is entered in a backward pass, a transform, or a function of a "

@@ -62,7 +62,10 @@ Value* sets_requires_grad(Tracer& tracer, PyObject* function, const Arguments& a
     if (tensor == nullptr) tracer.break_graph(BreakKind::UnsupportedTensor, "requires_grad is set by torch.func");
     graph::Node* node = tensor->node;
     Value* same = tracer.recorder().emit_function(function, arguments);
-    if (same == tensor) tensor->node = node;
+    if (same == tensor) {
+        tensor->node->result.same_as_argument = 0;
+        tensor->node = node;
+    }
     return same;
 }
 

@@ -452,9 +452,9 @@ void register_torch(Handlers& handlers) {
 
     // Executed while tracing: their results are guarded as part of the global state, or are constant within a process.
     for (const char* name :
-         {"get_default_dtype", "are_deterministic_algorithms_enabled", "is_deterministic_algorithms_warn_only_enabled",
-          "get_float32_matmul_precision", "promote_types", "can_cast", "result_type", "is_anomaly_enabled",
-          "is_warn_always_enabled", "is_storage"})
+         {"get_default_dtype", "get_num_threads", "are_deterministic_algorithms_enabled",
+          "is_deterministic_algorithms_warn_only_enabled", "get_float32_matmul_precision", "promote_types", "can_cast",
+          "result_type", "is_anomaly_enabled", "is_warn_always_enabled", "is_storage"})
         handlers.add_pure("torch", name);
     for (const char* name : {"_get_cudnn_enabled", "_is_autocast_available", "_get_privateuse1_backend_name",
                              "_len_torch_dispatch_stack", "_get_mkldnn_enabled", "_infer_size"})

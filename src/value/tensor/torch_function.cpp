@@ -25,6 +25,7 @@
 #include "value/protocol/attributes.h"
 #include "value/protocol/operations.h"
 #include "value/recorder.h"
+#include "value/tensor/function_modes.h"
 #include "value/tensor/leaves.h"
 #include "value/tensor/made_wrappers.h"
 #include "value/tensor/stand_ins.h"
@@ -257,26 +258,33 @@ Value* method_calling_torch_function(Tracer& tracer, Value* self, Value* other, 
 
 namespace {
 
-/// `torch._C.DisableTorchFunctionSubclass()`: disables `__torch_function__` inside of it.
+/// `torch._C.DisableTorchFunctionSubclass()`: disables `__torch_function__` inside of it; `DisableTorchFunction()` that
+/// of modes too.
 struct DisableValue final : Value {
-    DisableValue() : Value(Kind::Context) {}
+    explicit DisableValue(PyTypeObject* type) : Value(Kind::Context), class_(type) {}
 
+    PyTypeObject* const class_;
     std::optional<bool> was_enabled;  // while it is entered
 
-    PyTypeObject* type() const override { return class_of(); }
+    PyTypeObject* type() const override { return class_; }
     int rebuild(PlanBuilder& plan) override {
         return rebuild_by_call(plan, this, reinterpret_cast<PyObject*>(type()), std::vector<Value*>{});
     }
     std::string print() const override { return "no __torch_function__"; }
 
-    static PyTypeObject* class_of() {
+    static PyTypeObject* of_subclasses() {
         static auto* const held = imported_class("torch._C", "DisableTorchFunctionSubclass");
+        return held;
+    }
+    static PyTypeObject* of_all() {
+        static auto* const held = imported_class("torch._C", "DisableTorchFunction");
         return held;
     }
 };
 
+template <PyTypeObject* (*kType)()>
 Outcome make_disabled(Tracer& tracer, const Arguments&) {
-    return tracer.make<DisableValue>();
+    return tracer.make<DisableValue>(kType());
 }
 
 DisableValue* disabled_of(const Arguments& arguments) {
@@ -285,10 +293,16 @@ DisableValue* disabled_of(const Arguments& arguments) {
 }
 
 Outcome enter_disabled(Tracer& tracer, const Arguments& arguments) {
-    // Outside of a `__torch_function__`, a graph break could occur while it is entered.
     DisableValue* context = disabled_of(arguments);
-    if (!tracer.modes().is_in_torch_function() || context == nullptr || context->was_enabled)
+    if (context == nullptr || context->was_enabled)
         tracer.break_graph(BreakKind::UnsupportedTensor, "the program disables __torch_function__");
+    if (context->class_ == DisableValue::of_all())
+        expect_no_function_modes(tracer, "torch._C.DisableTorchFunction() is entered");
+    // The graph has no part in it; if it breaks inside, the plan enters the real context.
+    PyObject* enter =
+        tracer.keep(checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(context->class_), "__enter__")));
+    tracer.modes().push_context(
+        {context, enter, nullptr, nullptr, tracer.modes().current(), TorchModes::Restores::Nothing});
     set_undoably(tracer, context->was_enabled, std::optional(tracer.modes().torch_functions_enabled()));
     tracer.modes().enable_torch_functions(false);
     return context;
@@ -298,6 +312,7 @@ Outcome exit_disabled(Tracer& tracer, const Arguments& arguments) {
     DisableValue* context = disabled_of(arguments);
     if (context == nullptr || !context->was_enabled)
         tracer.break_graph(BreakKind::UnsupportedTensor, "the program enables __torch_function__ again");
+    tracer.modes().pop_context(context);
     tracer.modes().enable_torch_functions(*context->was_enabled);
     set_undoably(tracer, context->was_enabled, std::optional<bool>());
     return tracer.none();
@@ -400,9 +415,12 @@ bool is_followed_class(PyTypeObject* type) {
 }
 
 void register_torch_functions(Handlers& handlers) {
-    handlers.add("torch._C", "DisableTorchFunctionSubclass", make_disabled);
-    handlers.add_method(DisableValue::class_of(), "__enter__", enter_disabled);
-    handlers.add_method(DisableValue::class_of(), "__exit__", exit_disabled);
+    handlers.add("torch._C", "DisableTorchFunctionSubclass", make_disabled<DisableValue::of_subclasses>);
+    handlers.add("torch._C", "DisableTorchFunction", make_disabled<DisableValue::of_all>);
+    for (PyTypeObject* type : {DisableValue::of_subclasses(), DisableValue::of_all()}) {
+        handlers.add_method(type, "__enter__", enter_disabled);
+        handlers.add_method(type, "__exit__", exit_disabled);
+    }
     handlers.add("torch._C", "_is_torch_function_enabled", is_torch_function_enabled);
     handlers.add("torch._C", "_disabled_torch_function_impl", disabled_torch_function);
     auto add = [&](const char* name, Handler handler) {

@@ -69,7 +69,7 @@ TRIGGERS = {
     "print": ("(print('seen', 1) or 2)", 0),
     "print of a tensor": ("(print(t) or 2)", 0),
     "logging": ("(_LOG.info('seen %d', 1) or 2)", 0),
-    "warning": ("(warnings.warn('seen') or 2)", 0),
+    "warning for another file": ("(warnings.warn_explicit('seen', UserWarning, 'other.py', 1) or 2)", 0),
     "disabled function": ("_disabled(t)", 0),
     "disabled function with effects": ("_disabled_too(t, scale=3)", 0),
     "unknown C function": ("(zlib.crc32(b'abc') % 3 + 1)", 0),

@@ -33,6 +33,7 @@ class Plain(TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         return function(*args, **(kwargs or {})) if function is not torch.sin else torch.cos(args[0] * self.number)
 plain = Plain()
+ADD = torch.ops.aten.add.Tensor
 """
 CAPTURED = {
     "operators and methods": "with Listening():\n  z = 1 - (y.sin() * 2)[0:2] @ x\n  z += x.shape[0]\n  w = -z == z\n return z, w, len(y), seen",
@@ -45,6 +46,9 @@ CAPTURED = {
     "gradients": "with Listening():\n  with torch.no_grad():\n   z = y * 2\n return z, seen",
     "an exception": "try:\n  with Raising():\n   z = torch.sin(y); torch.cos(y)\n except ValueError as error:\n  z = str(error)\n return z, len(_get_current_function_mode_stack())",
     "the stack": "with Quiet() as one, Listening() as two:\n  stack = _get_current_function_mode_stack()\n return len(stack), stack[0] is one, stack[1] is two",
+    "builtins": "with Listening():\n  z = abs(y), pow(y, 2), round(y), sum(y)\n return z, seen",
+    "disabled for subclasses": "with torch._C.DisableTorchFunctionSubclass():\n  z = y * 2\n with torch._C.DisableTorchFunction():\n  z = z + torch._C._is_torch_function_enabled()\n return z, torch._C._is_torch_function_enabled()",
+    "overloads of operators": "with Listening():\n  z = ADD(y, y)\n return z, seen",
     "a default device": "with torch.device('meta'):\n  z = torch.ones(3), torch.get_default_device(), F.relu(y) + 1\n return z[0].device, z[1:], torch.ones(1)",
     "nested devices": "with torch.device('cpu'), torch.device('meta'), Listening():\n  z = torch.zeros(2)\n  w = torch.zeros(2, device='cpu')\n return z.device, w, seen",
     "set_default_device": "torch.set_default_device('meta')\n z = torch.ones(3)\n torch.set_default_device(None)\n return z.device, torch.ones(1)",
@@ -63,6 +67,7 @@ def test_entered_in_the_program(name):
 BROKEN = {
     "in a mode": "with Adding(3), Listening():\n  z = torch.sin(y)\n  print(end='')\n  z = torch.sin(z)\n return z, y.sin(), seen",
     "in __torch_function__": "class Printing(TorchFunctionMode):\n  def __torch_function__(self, function, types, args=(), kwargs=None):\n   print(function.__name__)\n   return function(*args, **(kwargs or {}))\n with Printing():\n  z = torch.sin(y)\n return z.cos()",
+    "where it is disabled": "with torch._C.DisableTorchFunctionSubclass():\n  z = y * 2\n  print(torch._C._is_torch_function_enabled())\n  z = z + torch._C._is_torch_function_enabled()\n return z, torch._C._is_torch_function_enabled()",
     "with a default device": "with torch.device('meta'):\n  z = torch.ones(3)\n  print(end='')\n  w = torch.ones(3)\n return z.device, w.device, torch.ones(1)",
     "in a call": "def inner():\n  with Listening():\n   print(end='')\n   return y * 2\n return inner() + 1, seen",
     "in autocast by hand": "m = torch.amp.autocast_mode._enter_autocast('cpu')\n z = y @ x\n print(end='')\n z = z @ x\n torch.amp.autocast_mode._exit_autocast(m)\n return z, y @ x",
@@ -137,3 +142,28 @@ def test_an_equal_mode_is_no_recompile():
             with Adding(2):
                 compiled(torch.ones(2))
     assert len(report.captures) == 1 and not report.breaks
+
+
+def test_custom_backward_of_autocast():
+    """`torch.amp.custom_bwd` closes over its arguments: they are as constant as the package."""
+
+    class Product(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type="cpu")
+        def forward(ctx, a, b):
+            ctx.save_for_backward(a, b)
+            return a.mm(b)
+
+        @staticmethod
+        @torch.amp.custom_bwd(device_type="cpu")
+        def backward(ctx, gradient):
+            a, b = ctx.saved_tensors
+            return gradient.mm(b.t()), a.t().mm(gradient)
+
+    def scenario(compile, note):
+        step = compile(lambda a, b: Product.apply(a, b) * 2)
+        a, b = torch.ones(2, 2, requires_grad=True), torch.full((2, 2), 1.5, requires_grad=True)
+        for _ in range(2):
+            note.gradients(note(step, a, b), a, b)
+
+    same_scenario(scenario, "eager", fullgraph=True)

@@ -1,0 +1,180 @@
+/// `warnings.warn`: a side effect of the program, which the plan makes for the line that warned. Whether a filter turns
+/// the warning into an exception is guarded.
+#include <optional>
+
+#include "base/imported.h"
+#include "base/names.h"
+#include "base/python_error.h"
+#include "base/text.h"
+#include "source/query.h"
+#include "value/builtins/library.h"
+#include "value/caller.h"
+#include "value/deferred_graph.h"
+#include "value/effect_log.h"
+#include "value/kinds/class.h"
+#include "value/kinds/constant.h"
+#include "value/kinds/exception.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+// What a warning consists of, in a tuple: text, class, file, line, name of the module, globals of the module.
+enum Part : std::uint8_t { kText, kClass, kFile, kLine, kModule, kGlobals };
+
+PyObject* part(PyObject* warning, Part which) {
+    return PyTuple_GET_ITEM(warning, which);
+}
+
+/// Whether a pattern of a filter matches; None matches everything.
+bool matches(PyObject* pattern, PyObject* text) {
+    if (pattern == Py_None) return true;
+    return checked(PyObject_CallMethod(pattern, "match", "O", text)).get() != Py_None;
+}
+
+bool applies(PyObject* filter, PyObject* warning) {
+    enum : std::uint8_t { kAction, kMessage, kCategory, kOfModule, kAtLine, kAll };
+    Ref<> items = checked(PySequence_Tuple(filter));
+    if (PyTuple_GET_SIZE(items.get()) != kAll) return false;
+    auto item = [&](int which) { return PyTuple_GET_ITEM(items.get(), which); };
+    if (checked(PyObject_IsSubclass(part(warning, kClass), item(kCategory))) != 1) return false;
+    const long line = PyLong_AsLong(item(kAtLine));
+    return (line == 0 || line == PyLong_AsLong(part(warning, kLine))) &&
+           matches(item(kMessage), part(warning, kText)) && matches(item(kOfModule), part(warning, kModule));
+}
+
+/// Whether `warnings.filters` turn the warning into an exception now.
+PyObject* is_error(PyObject*, PyObject* warning) {
+    try {
+        Ref<> module = checked(PyImport_ImportModule("warnings"));
+        Ref<> filters = checked(PySequence_Tuple(checked(PyObject_GetAttrString(module.get(), "filters")).get()));
+        Ref<> action = checked(PyObject_GetAttrString(module.get(), "defaultaction"));
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(filters.get()); ++i) {
+            PyObject* filter = PyTuple_GET_ITEM(filters.get(), i);
+            if (!applies(filter, warning)) continue;
+            action = checked(PySequence_GetItem(filter, 0));
+            break;
+        }
+        return PyBool_FromLong(PyUnicode_Check(action.get()) && utf8(action) == "error");
+    } catch (const PythonError&) {
+        // Python raises the error itself.
+        PyErr_Clear();
+        Py_RETURN_TRUE;
+    }
+}
+
+PyObject* issue(PyObject*, PyObject* warning) {
+    PyObject* globals = part(warning, kGlobals);
+    PyObject* registry = PyDict_GetItemWithError(globals, interned("__warningregistry__"));
+    if (registry == nullptr) {
+        if (PyErr_Occurred() != nullptr) return nullptr;
+        Ref<> made = Ref<>::steal(PyDict_New());
+        if (!made || PyDict_SetItem(globals, interned("__warningregistry__"), made.get()) < 0) return nullptr;
+        registry = made.get();  // held by the globals
+    }
+    const auto line = static_cast<int>(PyLong_AsLong(part(warning, kLine)));
+    Ref<> held = Ref<>::share(registry);
+    if (PyErr_WarnExplicitObject(part(warning, kClass), part(warning, kText), part(warning, kFile), line,
+                                 part(warning, kModule), held.get()) < 0)
+        return nullptr;
+    Py_RETURN_NONE;
+}
+
+PyObject* issuing_function() {
+    static PyMethodDef definition{"issue_warning", issue, METH_O, nullptr};
+    static PyObject* const function = checked(PyCFunction_New(&definition, nullptr)).release();
+    return function;
+}
+
+PyObject* asking_function() {
+    static PyMethodDef definition{"is_error", is_error, METH_O, nullptr};
+    static PyObject* const function = checked(PyCFunction_New(&definition, nullptr)).release();
+    return function;
+}
+
+/// The warning in the log of side effects.
+struct WarningValue final : Value {
+    explicit WarningValue(PyObject* warning) : Value(Kind::Context), warning(warning) {}
+    PyObject* warning;
+
+    PyTypeObject* type() const override { return &PyTuple_Type; }
+    int rebuild(PlanBuilder& plan) override { return plan.constant(warning); }
+    std::string print() const override { return "a warning: " + std::string(utf8(part(warning, kText))); }
+};
+
+[[noreturn]] void leave_to_python(Tracer& tracer, const char* why = "a warning is issued") {
+    tracer.break_graph(BreakKind::InputOutput, why);
+}
+
+/// The text of a warning, and its class if it is given as an instance.
+Ref<> text_of(Tracer& tracer, Value* message, PyTypeObject** category) {
+    tracer.realize(message);
+    auto* exception = cast<ExceptionValue>(message);
+    if (exception != nullptr && exception->source == nullptr && exception->arguments.size() == 1) {
+        *category = exception->class_;
+        message = exception->arguments[0];
+        tracer.realize(message);
+    }
+    Ref<> text = message->as_constant(tracer);
+    if (!text || !PyUnicode_CheckExact(text.get())) leave_to_python(tracer);
+    return text;
+}
+
+PyTypeObject* category_of(Tracer& tracer, Value* given) {
+    static PyObject* const warning = imported("builtins", "Warning");
+    if (given != nullptr) tracer.realize(given);
+    if (given == nullptr || given->object() == Py_None) return reinterpret_cast<PyTypeObject*>(PyExc_UserWarning);
+    auto* type = cast<ClassValue>(given);
+    if (type == nullptr || PyObject_IsSubclass(type->object(), warning) != 1) leave_to_python(tracer);
+    return type->held;
+}
+
+/// Creating an instance of another class would run code of the program.
+bool is_plain_warning(PyTypeObject* type) {
+    return type->tp_new == reinterpret_cast<PyTypeObject*>(PyExc_Warning)->tp_new &&
+           type->tp_init == reinterpret_cast<PyTypeObject*>(PyExc_Warning)->tp_init;
+}
+
+Outcome warns(Tracer& tracer, const Arguments& arguments) {
+    static constexpr std::size_t kMost = 3;
+    for (const Keyword& keyword : arguments.keywords)
+        if (utf8(keyword.name) != "category" && utf8(keyword.name) != "stacklevel" && utf8(keyword.name) != "message")
+            leave_to_python(tracer);
+    if (arguments.positional.size() > kMost || tracer.deferred_graphs().is_open()) leave_to_python(tracer);
+    auto given = [&](std::size_t place, const char* name) {
+        return arguments.positional.size() > place ? arguments.positional[place] : arguments.keyword(name);
+    };
+    Value *message = given(0, "message"), *level = given(2, "stacklevel");
+    if (message == nullptr) leave_to_python(tracer);
+    PyTypeObject* category = nullptr;
+    Ref<> text = text_of(tracer, message, &category);
+    if (category == nullptr) category = category_of(tracer, given(1, "category"));
+    Ref<> depth = level == nullptr ? checked(PyLong_FromLong(1)) : level->as_constant(tracer);
+    if (!depth || !PyLong_CheckExact(depth.get()) || !is_plain_warning(category)) leave_to_python(tracer);
+    const std::optional<Caller> caller = caller_of(tracer, PyLong_AsLong(depth.get()));
+    PyErr_Clear();
+    if (!caller) leave_to_python(tracer, "a warning is issued for a line outside of the compiled function");
+    PyObject* module = PyDict_GetItemWithError(caller->globals, interned("__name__"));
+    if (module == nullptr || !PyUnicode_Check(module)) leave_to_python(tracer);
+    PyObject* warning = tracer.keep(checked(Py_BuildValue("(OOOiOO)", text.get(), category, caller->code->co_filename,
+                                                          caller->line, module, caller->globals)));
+    Answer is_fatal = ask(tracer.provenance(), asking_function(), warning);
+    tracer.realize(tracer.outside(is_fatal.source, is_fatal.object.get()));
+    if (is_fatal.object.get() == Py_True) leave_to_python(tracer, "a warning is an exception");
+    tracer.effects().log({PlanOp::Call, {tracer.make<WarningValue>(warning)}, issuing_function()});
+    return tracer.none();
+}
+
+Outcome warns_explicitly(Tracer& tracer, const Arguments&) {
+    leave_to_python(tracer);
+}
+
+}  // namespace
+
+void register_warnings(Handlers& handlers) {
+    handlers.add("warnings", "warn", warns);
+    handlers.add("warnings", "warn_explicit", warns_explicitly);
+}
+
+}  // namespace stator

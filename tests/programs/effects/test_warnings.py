@@ -1,0 +1,106 @@
+"""`warnings.warn` is a side effect of the captured region: the same text, class, line and number of times."""
+
+import warnings
+
+import pytest
+import torch
+
+import stator
+from tests.support.counting import counted_calls
+
+LIBRARY = """
+import torch, warnings
+class Old(DeprecationWarning): pass
+def helper(t, level):
+    warnings.warn("from a helper", stacklevel=level)
+    return t * 2
+def here(x):
+    y = x + 1
+    warnings.warn("here")
+    return y * 2
+def classes(x):
+    y = x + 1
+    warnings.warn("old", Old)
+    warnings.warn(FutureWarning("later"))
+    warnings.warn(message="named", category=RuntimeWarning, stacklevel=1)
+    return y * 2
+def caller(x):
+    y = helper(x, 2)
+    return helper(y, 1)
+def turns(x):
+    for turn in range(3):
+        warnings.warn(f"turn {turn % 2}")
+        x = x + turn
+    return x
+def outside(x):
+    y = x + 1
+    warnings.warn("for the caller", stacklevel=2)
+    return y * 2
+def fatal(x):
+    y = x + 1
+    try:
+        warnings.warn("fatal", Old)
+    except Old as error:
+        return y * 3, str(error)
+    return y * 2
+"""
+
+
+def seen(function, action, argument, calls=3):
+    """What is shown in each call, under a filter; and the results."""
+    shown = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter(action)
+        for _ in range(calls):
+            try:
+                result = function(argument)
+            except Warning as error:
+                result = type(error), str(error), error.__traceback__.tb_next.tb_lineno
+            shown.append((repr(result), [(str(w.message), w.category.__name__, w.filename, w.lineno) for w in caught]))
+            caught.clear()
+    return shown
+
+
+def make():
+    globals = {"__name__": "library_that_warns"}
+    exec(compile(LIBRARY, "library_that_warns.py", "exec"), globals)
+    return globals
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", ["here", "classes", "caller", "turns", "outside", "fatal"])
+def test_warnings_are_issued(name, backend):
+    plain, compiled = make(), make()
+    function = stator.compile(compiled[name], backend=backend)
+    # (A warning for the caller is in the registry of this module, which both share.)
+    actions = ("always", "error", "ignore") if name == "outside" else ("default", "always", "once", "error", "default")
+    for action in actions:
+        expected = seen(plain[name], action, torch.ones(2))
+        assert seen(function, action, torch.ones(2)) == expected, action
+
+
+def test_a_warning_is_no_graph_break():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for name, count in (("here", 1), ("classes", 3), ("caller", 2)):
+            caught.clear()
+            first, second = counted_calls(make()[name], lambda: (torch.ones(2),), calls=2)
+            assert (first.captures, first.graphs_run, second.captures, second.graphs_run) == (1, 1, 0, 1)
+            assert len(caught) == 2 * count
+
+
+def test_a_warning_beside_other_effects():
+    def program(x, log):
+        log.append("before")
+        warnings.warn("between", stacklevel=1)
+        log.append("after")
+        return x.sum() + len(log)
+
+    log = []
+    compiled = stator.compile(program, fullgraph=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *_: log.append(str(message))
+        for _ in range(2):
+            compiled(torch.ones(2), log)
+    assert log == ["before", "between", "after"] * 2
