@@ -63,6 +63,8 @@ void Interpreter::expect_room_for_frame() {
 
 Outcome Interpreter::push_call(FunctionValue* function, const Arguments& arguments) {
     expect_room_for_frame();
+    if (!logging_functions_.is_empty() && function->outside != nullptr)
+        if (Value* done = logging_functions_.call(*this, function->outside, arguments)) return done;
     expect_inlined(function);
     if (is_of_transforms(function) && !recorder_.is_in_transform()) return start(call_transform(function, arguments));
     BytecodeFrame* frame = new_frame(function);
