@@ -33,7 +33,8 @@ PyObject* module_of_settings(const char* name) {
 Ref<> setting_of(PyObject* settings, const char* name) {
     static auto* const known = new std::map<std::pair<PyObject*, std::string_view>, torch_room::ConfigSetting>();
     auto found = known->find({settings, name});
-    if (found == known->end()) found = known->emplace(std::pair(settings, name), torch_room::ConfigSetting(settings, name)).first;
+    if (found == known->end())
+        found = known->emplace(std::pair(settings, name), torch_room::ConfigSetting(settings, name)).first;
     return found->second.read();
 }
 

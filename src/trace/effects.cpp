@@ -59,7 +59,8 @@ bool is_item_by_hash(const Effect& effect) {
     if (effect.op != PlanOp::SetItem || effect.from[2] == nullptr) return false;
     auto* dict = cast<DictValue>(effect.from[0]);
     Value* key = effect.from[1];
-    if (dict == nullptr || dict->class_ != &PyDict_Type || key->kind != Kind::Object || !has_own_hash(key)) return false;
+    if (dict == nullptr || dict->class_ != &PyDict_Type || key->kind != Kind::Object || !has_own_hash(key))
+        return false;
     auto* object = static_cast<ObjectValue*>(key);
     if (!object->known_hash) return false;
     return std::ranges::none_of(dict->table.entries(), [&](const Table::Entry* entry) {
@@ -73,7 +74,8 @@ void EffectWriter::log(Effect effect) {
     STATOR_DCHECK(effect.from[0]->source != nullptr || effect.from[0]->kind == Kind::Context,
                   "an object made in the trace is rebuilt in its last state");
     if (is_item_by_hash(effect))
-        effect.object = tracer_.keep(checked(PyLong_FromSsize_t(*static_cast<ObjectValue*>(effect.from[1])->known_hash)));
+        effect.object =
+            tracer_.keep(checked(PyLong_FromSsize_t(*static_cast<ObjectValue*>(effect.from[1])->known_hash)));
     else if (!std::ranges::all_of(keys_of(effect), hashes_without_code))
         tracer_.break_graph(BreakKind::OutsideMutation,
                             print(*effect.from[0]->source) +

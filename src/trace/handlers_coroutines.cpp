@@ -1,5 +1,5 @@
-/// `await`, `async for` and `async with`. What is ready runs on inside the trace; a real suspension leaves it as `yield`
-/// does.
+/// `await`, `async for` and `async with`. What is ready runs on inside the trace; a real suspension leaves it as
+/// `yield` does.
 #include "base/names.h"
 #include "cpython/opcodes.h"
 #include "trace/coroutines.h"
@@ -36,8 +36,8 @@ Outcome awaited(Interpreter& t, Value* value) {
     if (as_async_step(value) != nullptr) return value;
     if (auto* generator = cast<GeneratorValue>(value)) {
         if (!generator->is_coroutine())
-            t.raise(PyExc_TypeError, "object " + std::string(generator->class_->tp_name) +
-                                         " can't be used in 'await' expression");
+            t.raise(PyExc_TypeError,
+                    "object " + std::string(generator->class_->tp_name) + " can't be used in 'await' expression");
         if (generator->class_ == &PyCoro_Type && is_delegating(generator))
             t.raise(PyExc_RuntimeError, "coroutine is being awaited already");
         return value;
@@ -116,8 +116,8 @@ void AsyncGenWrap(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
 
 namespace {
 
-/// One `send` to a step of an asynchronous generator. Only this coroutine knows how to continue, so a graph break inside
-/// of the generator is one at the `await`, and never leaves a generator that is running.
+/// One `send` to a step of an asynchronous generator. Only this coroutine knows how to continue, so a graph break
+/// inside of the generator is one at the `await`, and never leaves a generator that is running.
 Task run_step(Interpreter& t, AsyncStepValue* step, Value* sent) {
     using What = AsyncStepValue::What;
     GeneratorValue* generator = step->generator;

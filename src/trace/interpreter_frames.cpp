@@ -160,10 +160,10 @@ void Interpreter::unwind(Value* exception) {
             leave_generator(generator);
             const bool is_end = generator->class_ == &PyAsyncGen_Type && is_of(exception, PyExc_StopAsyncIteration);
             if (is_end || is_of(exception, PyExc_StopIteration)) {
-                ExceptionValue* replaced = make_exception(
-                    *this, reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError),
-                    {string(generator->noun() + std::string(is_end ? " raised StopAsyncIteration"
-                                                                   : " raised StopIteration"))});
+                ExceptionValue* replaced =
+                    make_exception(*this, reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError),
+                                   {string(generator->noun() + std::string(is_end ? " raised StopAsyncIteration"
+                                                                                  : " raised StopIteration"))});
                 replaced->cause = replaced->context = exception;
                 exception = replaced;
             }

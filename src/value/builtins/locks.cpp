@@ -1,5 +1,5 @@
-/// Locks of `threading`. One that the trace has made is known to no other thread. One from outside breaks the graph where
-/// it is taken, because what the program reads while it holds the lock may change until then.
+/// Locks of `threading`. One that the trace has made is known to no other thread. One from outside breaks the graph
+/// where it is taken, because what the program reads while it holds the lock may change until then.
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
@@ -16,7 +16,8 @@ namespace stator {
 namespace {
 
 PyTypeObject* lock_class() {
-    static PyTypeObject* const type = Py_TYPE(checked(PyObject_CallNoArgs(imported("_thread", "allocate_lock"))).release());
+    static PyTypeObject* const type =
+        Py_TYPE(checked(PyObject_CallNoArgs(imported("_thread", "allocate_lock"))).release());
     return type;
 }
 

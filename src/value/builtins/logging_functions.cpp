@@ -83,7 +83,8 @@ Value* LoggingFunctions::call(Tracer& tracer, PyObject* function, const Argument
     if (!holds(reordered_, function)) return nullptr;
     for (Value* value : arguments.positional) {
         tracer.realize(value);
-        const bool is_fixed = value->kind == Kind::Constant || (value->kind == Kind::Tuple && value->as_constant(tracer));
+        const bool is_fixed =
+            value->kind == Kind::Constant || (value->kind == Kind::Tuple && value->as_constant(tracer));
         if (value->kind != Kind::Tensor && !is_fixed)
             tracer.break_graph(BreakKind::InputOutput,
                                "a function in reorderable_logging_functions is called with other arguments than "

@@ -1,5 +1,5 @@
-/// Functions of which the program says, in `torch._dynamo.config`, what becomes of their calls in compiled code: calls of
-/// `ignore_logging_functions` do nothing, those of `reorderable_logging_functions` are made after the graph.
+/// Functions of which the program says, in `torch._dynamo.config`, what becomes of their calls in compiled code: calls
+/// of `ignore_logging_functions` do nothing, those of `reorderable_logging_functions` are made after the graph.
 #pragma once
 
 #include "value/tracer.h"

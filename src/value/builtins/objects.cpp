@@ -475,7 +475,6 @@ void register_objects(Handlers& handlers) {
     handlers.add_method(imported_class("functools", "cached_property"), "__get__", cached_property_get);
     handlers.add_method(&PyFunction_Type, "__get__", function_get);
     handlers.add("types", "MethodType", make_method);
-
 }
 
 }  // namespace stator

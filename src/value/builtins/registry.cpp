@@ -31,6 +31,7 @@ void register_all(Handlers& handlers) {
     register_context_variables(handlers);
     register_questions(handlers);
     register_objects(handlers);
+    register_heaps(handlers);
     register_output(handlers);
     register_locks(handlers);
     register_generators(handlers);

@@ -360,8 +360,10 @@ def test_a_coroutine_that_is_never_awaited_is_warned_of():
         double(x)
         return x + 1
 
-    for call in (lambda: stator.compile(forgets, backend="eager")(torch.ones(1)),
-                 lambda: stator.compile(later, backend="eager")(torch.ones(1))):
+    for call in (
+        lambda: stator.compile(forgets, backend="eager")(torch.ones(1)),
+        lambda: stator.compile(later, backend="eager")(torch.ones(1)),
+    ):
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             call()
