@@ -44,8 +44,9 @@ Outcome awaited(Interpreter& t, Value* value) {
     }
     if (Value* method = operations::user_method(t, value, "__await__"); method != nullptr)
         return t.start(await_by_method(t, method, value));
-    t.break_graph(BreakKind::UnknownObject, std::string("an object of type ") + value->type()->tp_name +
-                                                " that was created before the call or in C is awaited");
+    // What waits for something outside really suspends, sooner or later.
+    t.break_graph(BreakKind::Yield, std::string("an object of type ") + value->type()->tp_name +
+                                        " that was created before the call or in C is awaited");
 }
 
 Task asynchronous_iterator(Tracer& tracer, Value* method, Value* value) {
