@@ -4,11 +4,11 @@
 #include <map>
 #include <string_view>
 
-#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/ref.h"
 #include "base/text.h"
+#include "torch/config_setting.h"
 
 namespace stator {
 
@@ -24,39 +24,6 @@ PyObject* value_of(const char* name) {
     return values != nullptr && PyDict_Check(values) ? PyDict_GetItemString(values, name) : nullptr;
 }
 
-/// A setting, read without running Python code: PyTorch keeps what a program has set in a context variable. The value
-/// of one that was not set does not change.
-class Setting {
-  public:
-    Setting(PyObject* settings, const char* name) : settings_(settings), name_(interned(name)) {
-        Ref<> entries = Ref<>::steal(PyObject_GetAttrString(settings, "_config"));
-        Ref<> entry = entries ? Ref<>::steal(PyObject_GetItem(entries.get(), name_)) : Ref<>();
-        Ref<> variable = entry ? Ref<>::steal(PyObject_GetAttrString(entry.get(), "user_override")) : Ref<>();
-        PyErr_Clear();
-        if (variable && PyContextVar_CheckExact(variable.get())) variable_ = variable.release();
-    }
-
-    /// Empty if there is no such setting.
-    Ref<> read() {
-        static PyObject* const unset = find_imported("torch.utils._config_module", "_UNSET_SENTINEL").release();
-        PyObject* set = nullptr;
-        if (variable_ != nullptr && unset != nullptr && PyContextVar_Get(variable_, nullptr, &set) == 0) {
-            Ref<> value = Ref<>::steal(set);
-            if (value.get() != unset) return value;
-            if (default_ != nullptr) return Ref<>::share(default_);
-        }
-        Ref<> value = Ref<>::steal(PyObject_GetAttr(settings_, name_));
-        PyErr_Clear();
-        if (set != nullptr && set == unset && value) default_ = Ref<>(value).release();
-        return value;
-    }
-
-  private:
-    PyObject *settings_, *name_;
-    PyObject* variable_ = nullptr;
-    PyObject* default_ = nullptr;
-};
-
 }  // namespace
 
 PyObject* module_of_settings(const char* name) {
@@ -64,9 +31,10 @@ PyObject* module_of_settings(const char* name) {
 }
 
 Ref<> setting_of(PyObject* settings, const char* name) {
-    static auto* const known = new std::map<std::pair<PyObject*, std::string_view>, Setting>();
+    static auto* const known = new std::map<std::pair<PyObject*, std::string_view>, torch_room::ConfigSetting>();
     auto found = known->find({settings, name});
-    if (found == known->end()) found = known->emplace(std::pair(settings, name), Setting(settings, name)).first;
+    if (found == known->end())
+        found = known->emplace(std::pair(settings, name), torch_room::ConfigSetting(settings, name)).first;
     return found->second.read();
 }
 

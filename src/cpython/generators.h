@@ -13,8 +13,8 @@ namespace stator::cpython {
 /// Whether `close` returns the value that the generator returned. In older versions it returns None.
 inline constexpr bool kCloseGivesResult = PY_VERSION_HEX >= 0x030D0000;
 
-/// An unstarted generator or coroutine of the function. Its parameters are bound to `None`, to be replaced: a generator may be
-/// referenced by its own variables, so it is created before them. Throws `PythonError`.
+/// An unstarted generator or coroutine of the function. Its parameters are bound to `None`, to be replaced: a generator
+/// may be referenced by its own variables, so it is created before them. Throws `PythonError`.
 Ref<> make_generator(PyFunctionObject* function);
 
 /// The contents of a suspended generator's frame.

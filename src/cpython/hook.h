@@ -41,10 +41,10 @@ PyObject* call_primed(PyFunctionObject* function, FrameHandler handler, void* co
 /// Calls the function with `None` for every parameter: for generator functions, whose call runs none of their code.
 PyObject* call_with_placeholders(PyFunctionObject* function);
 
-/// `generator.send(value)`, of a generator or a coroutine, with the handler instead of the interpreter: the handler gets the generator's frame with the
-/// value on its stack, and has to leave it by CPython's own YIELD_VALUE, RETURN_VALUE or an exception. If a tool
-/// observes the execution, profilers included, the interpreter runs it, unless the frame `is_primed`: to be filled by
-/// the handler.
+/// `generator.send(value)`, of a generator or a coroutine, with the handler instead of the interpreter: the handler
+/// gets the generator's frame with the value on its stack, and has to leave it by CPython's own YIELD_VALUE,
+/// RETURN_VALUE or an exception. If a tool observes the execution, profilers included, the interpreter runs it, unless
+/// the frame `is_primed`: to be filled by the handler.
 PySendResult send_with_hook(PyObject* generator, PyObject* value, bool is_primed, FrameHandler handler, void* context,
                             PyObject** result);
 

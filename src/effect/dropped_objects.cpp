@@ -1,6 +1,7 @@
 #include <vector>
 
 #include "cpython/finalizers.h"
+#include "cpython/hashed_items.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
 
@@ -25,11 +26,7 @@ Ref<> attribute_of(PyObject* object, PyObject* name) {
 }
 
 Ref<> item_of(PyObject* container, PyObject* key) {
-    if (PyDict_Check(container)) {
-        Ref<> item = Ref<>::share(PyDict_GetItemWithError(container, key));
-        if (PyErr_Occurred() != nullptr) PyErr_Clear();
-        return item;
-    }
+    if (PyDict_Check(container)) return Ref<>::share(cpython::item_without_hashing(container, key));
     Py_ssize_t index = PyList_Check(container) && PyLong_Check(key) ? PyLong_AsSsize_t(key) : -1;
     if (index < 0 || index >= PyList_GET_SIZE(container)) return nullptr;
     return Ref<>::share(PyList_GET_ITEM(container, index));

@@ -59,7 +59,8 @@ PyObject* call_compiled(PyObject* self, PyObject* const* arguments, std::size_t 
         return PyObject_Vectorcall(compiled->callable, arguments, count_and_flags, names);
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(reinterpret_cast<PyObject*>(compiled->function)));
     if ((code->co_flags & CO_COROUTINE) != 0) [[unlikely]]
-        return with_captured_steps(compiled, PyObject_Vectorcall(compiled->callable, arguments, count_and_flags, names));
+        return with_captured_steps(compiled,
+                                   PyObject_Vectorcall(compiled->callable, arguments, count_and_flags, names));
     return cpython::call_with_hook(code, handle_frame, compiled->cache, compiled->callable, arguments, count_and_flags,
                                    names);
 }

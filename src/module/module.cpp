@@ -16,8 +16,8 @@ namespace {
 PyModuleDef kDefinition = {
     PyModuleDef_HEAD_INIT, "stator._C", "The engine of Stator.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
 
-constexpr stator::Binder kBinders[] = {stator::bind_graph, stator::bind_run, stator::bind_tracker,
-                                       stator::bind_wrapper, stator::bind_coroutine};
+constexpr stator::Binder kBinders[] = {stator::bind_graph, stator::bind_run, stator::bind_tracker, stator::bind_wrapper,
+                                       stator::bind_coroutine};
 
 }  // namespace
 

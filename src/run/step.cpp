@@ -208,8 +208,8 @@ Stepped Step::for_iter() {
 Stepped Step::send() {
     PyObject *receiver = top(1), *value = top(0);
     PyObject* result = nullptr;
-    PySendResult how =
-        cpython::is_resumable(receiver) ? send_(context_, receiver, value, &result) : PyIter_Send(receiver, value, &result);
+    PySendResult how = cpython::is_resumable(receiver) ? send_(context_, receiver, value, &result)
+                                                       : PyIter_Send(receiver, value, &result);
     if (how == PYGEN_ERROR) throw PythonError();
     cpython::drop(frame_, 1);
     return complete(frame_, code_, at_, {Ref<>::steal(result), how == PYGEN_RETURN});

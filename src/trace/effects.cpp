@@ -3,11 +3,14 @@
 #include <algorithm>
 
 #include "base/names.h"
+#include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "trace/function_transforms.h"
+#include "value/kinds/dict.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/set.h"
+#include "value/protocol/keys.h"
 
 namespace stator {
 
@@ -50,12 +53,30 @@ std::vector<const Value*> keys_of(const Effect& effect) {
     return keys;
 }
 
+/// Whether the plan can assign an item without calling the `__hash__` of its key, which the trace has called. Nor does
+/// it call an `__eq__`: a key of the dict that equals this one is this one.
+bool is_item_by_hash(const Effect& effect) {
+    if (effect.op != PlanOp::SetItem || effect.from[2] == nullptr) return false;
+    auto* dict = cast<DictValue>(effect.from[0]);
+    Value* key = effect.from[1];
+    if (dict == nullptr || dict->class_ != &PyDict_Type || key->kind != Kind::Object || !has_own_hash(key))
+        return false;
+    auto* object = static_cast<ObjectValue*>(key);
+    if (!object->known_hash) return false;
+    return std::ranges::none_of(dict->table.entries(), [&](const Table::Entry* entry) {
+        return entry->hash == *object->known_hash && entry->key != key;
+    });
+}
+
 }  // namespace
 
 void EffectWriter::log(Effect effect) {
     STATOR_DCHECK(effect.from[0]->source != nullptr || effect.from[0]->kind == Kind::Context,
                   "an object made in the trace is rebuilt in its last state");
-    if (!std::ranges::all_of(keys_of(effect), hashes_without_code))
+    if (is_item_by_hash(effect))
+        effect.object =
+            tracer_.keep(checked(PyLong_FromSsize_t(*static_cast<ObjectValue*>(effect.from[1])->known_hash)));
+    else if (!std::ranges::all_of(keys_of(effect), hashes_without_code))
         tracer_.break_graph(BreakKind::OutsideMutation,
                             print(*effect.from[0]->source) +
                                 ", which existed before the call, gets a key with a user-defined __hash__ or __eq__");

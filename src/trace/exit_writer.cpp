@@ -66,10 +66,10 @@ void ExitWriter::check_dropped_generators(const PlanBuilder& plan) const {
         if (runs_code_when_dropped(plan, generator))
             throw Break{BreakKind::UnknownObject,
                         "the " + generator->print() +
-                            (!generator->started                           ? " is never awaited"
-                             : generator->class_ == &PyAsyncGen_Type       ? " is dropped before it has ended"
-                                                                           : " is dropped while suspended inside a try "
-                                                                             "or with statement")};
+                            (!generator->started                     ? " is never awaited"
+                             : generator->class_ == &PyAsyncGen_Type ? " is dropped before it has ended"
+                                                                     : " is dropped while suspended inside a try "
+                                                                       "or with statement")};
 }
 
 namespace {

@@ -1,5 +1,5 @@
-/// `await`, `async for` and `async with`. What is ready runs on inside the trace; a real suspension leaves it as `yield`
-/// does.
+/// `await`, `async for` and `async with`. What is ready runs on inside the trace; a real suspension leaves it as
+/// `yield` does.
 #include "base/names.h"
 #include "cpython/opcodes.h"
 #include "trace/coroutines.h"
@@ -36,16 +36,17 @@ Outcome awaited(Interpreter& t, Value* value) {
     if (as_async_step(value) != nullptr) return value;
     if (auto* generator = cast<GeneratorValue>(value)) {
         if (!generator->is_coroutine())
-            t.raise(PyExc_TypeError, "object " + std::string(generator->class_->tp_name) +
-                                         " can't be used in 'await' expression");
+            t.raise(PyExc_TypeError,
+                    "object " + std::string(generator->class_->tp_name) + " can't be used in 'await' expression");
         if (generator->class_ == &PyCoro_Type && is_delegating(generator))
             t.raise(PyExc_RuntimeError, "coroutine is being awaited already");
         return value;
     }
     if (Value* method = operations::user_method(t, value, "__await__"); method != nullptr)
         return t.start(await_by_method(t, method, value));
-    t.break_graph(BreakKind::UnknownObject, std::string("an object of type ") + value->type()->tp_name +
-                                                " that was created before the call or in C is awaited");
+    // What waits for something outside really suspends, sooner or later.
+    t.break_graph(BreakKind::Yield, std::string("an object of type ") + value->type()->tp_name +
+                                        " that was created before the call or in C is awaited");
 }
 
 Task asynchronous_iterator(Tracer& tracer, Value* method, Value* value) {
@@ -116,8 +117,8 @@ void AsyncGenWrap(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
 
 namespace {
 
-/// One `send` to a step of an asynchronous generator. Only this coroutine knows how to continue, so a graph break inside
-/// of the generator is one at the `await`, and never leaves a generator that is running.
+/// One `send` to a step of an asynchronous generator. Only this coroutine knows how to continue, so a graph break
+/// inside of the generator is one at the `await`, and never leaves a generator that is running.
 Task run_step(Interpreter& t, AsyncStepValue* step, Value* sent) {
     using What = AsyncStepValue::What;
     GeneratorValue* generator = step->generator;

@@ -50,6 +50,13 @@ Task next_with_result(Interpreter& t, BytecodeFrame& frame, Value* method, Value
     co_return t.exhausted();
 }
 
+/// Whether the receiver of an `await` was waiting when the trace began.
+bool is_suspended_await(const BytecodeFrame& frame) {
+    const Value* receiver = frame.top(1);
+    const bool is_asynchronous = (frame.function->code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
+    return is_asynchronous && receiver->source != nullptr && receiver->source->access == Access::Slot;
+}
+
 void take_sent_by_method(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction, Value* result) {
     if (result != t.exhausted()) return take_sent(t, frame, instruction, result);
     if (!cpython::kDialect.send_keeps_receiver) frame.pop();
@@ -64,9 +71,11 @@ void Send(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
     auto* generator = cast<GeneratorValue>(receiver);
     if (generator != nullptr) return t.finish(frame, t.push_generator(generator, value), 1, take_sent);
     if (AsyncStepValue* step = as_async_step(receiver); step != nullptr) return send_to_step(t, frame, step, value);
+    // Where a suspended `await` goes on. The coroutine, or what it waits for, is resumed as it is.
+    if (receiver->type() == &PyCoro_Type || is_suspended_await(frame))
+        t.break_graph(BreakKind::Yield, "a suspended await goes on");
     if (value->object() != Py_None) cannot(t, "a value is sent to an iterator that is not a generator");
     t.realize(receiver);
-    if (receiver->type() == &PyCoro_Type) cannot(t, "a coroutine that has already been resumed is awaited");
     if (Value* method = operations::user_method(t, receiver, "__next__"); method != nullptr)
         return t.finish(frame, t.start(next_with_result(t, frame, method, receiver)), 1, take_sent_by_method);
     t.finish(frame, operations::next(t, receiver), 1, take_sent);

@@ -12,6 +12,7 @@
 #include "trace/graph_recorder.h"
 #include "trace/lifetimes.h"
 #include "trace/trace.h"
+#include "value/builtins/logging_functions.h"
 #include "value/caller.h"
 #include "value/torch_modes.h"
 #include "value/tracer.h"
@@ -168,6 +169,7 @@ class Interpreter final : public Tracer {
     std::size_t open_tasks_ = 0;
     std::size_t depth_limit_ = 0;
     const bool entered_generator_;
+    const LoggingFunctions logging_functions_;
     const bool is_resumed_;  // the trace starts in the middle of its frame
     bool broke_in_callback_ = false;
     bool inlined_torch_compile_ = false;

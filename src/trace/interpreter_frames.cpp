@@ -77,6 +77,8 @@ void Interpreter::expect_room_for_frame() {
 
 Outcome Interpreter::push_call(FunctionValue* function, const Arguments& arguments) {
     expect_room_for_frame();
+    if (!logging_functions_.is_empty() && function->outside != nullptr)
+        if (Value* done = logging_functions_.call(*this, function->outside, arguments)) return done;
     expect_inlined(function);
     if (is_of_transforms(function) && !recorder_.is_in_transform()) return start(call_transform(function, arguments));
     BytecodeFrame* frame = new_frame(function);
@@ -172,10 +174,10 @@ void Interpreter::unwind(Value* exception) {
             leave_generator(generator);
             const bool is_end = generator->class_ == &PyAsyncGen_Type && is_of(exception, PyExc_StopAsyncIteration);
             if (is_end || is_of(exception, PyExc_StopIteration)) {
-                ExceptionValue* replaced = make_exception(
-                    *this, reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError),
-                    {string(generator->noun() + std::string(is_end ? " raised StopAsyncIteration"
-                                                                   : " raised StopIteration"))});
+                ExceptionValue* replaced =
+                    make_exception(*this, reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError),
+                                   {string(generator->noun() + std::string(is_end ? " raised StopAsyncIteration"
+                                                                                  : " raised StopIteration"))});
                 replaced->cause = replaced->context = exception;
                 exception = replaced;
             }

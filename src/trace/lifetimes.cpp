@@ -6,6 +6,7 @@
 #include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/finalizers.h"
+#include "cpython/hashed_items.h"
 #include "cpython/objects.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/dict.h"
@@ -277,8 +278,7 @@ void Lifetimes::note_replaced_item(Value* dict, PyObject* real, Value* key) {
     Ref<> constant = key->as_constant(tracer_);
     PyObject* wanted = constant ? tracer_.keep(std::move(constant)) : key->object();
     if (wanted == nullptr) return;
-    PyObject* old = PyDict_GetItemWithError(real, wanted);
-    if (old == nullptr && PyErr_Occurred() != nullptr) PyErr_Clear();
+    PyObject* old = cpython::item_without_hashing(real, wanted);
     replace(DroppedObject::Place::Item, dict, wanted, old);
 }
 

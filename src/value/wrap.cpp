@@ -29,6 +29,7 @@
 #include "value/kinds/set.h"
 #include "value/kinds/slice.h"
 #include "value/kinds/thread_local.h"
+#include "value/kinds/weak.h"
 #include "value/tensor/subclasses.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
@@ -138,6 +139,7 @@ Value* wrap(Tracer& tracer, PyObject* object) {
     }
     if (is_frozen_class(type)) return tracer.make<FrozenObjectValue>(object);
     if (type == thread_local_class()) return tracer.make<ThreadLocalValue>(object);
+    if (PyWeakref_CheckProxy(object)) return tracer.make<WeakProxyValue>(object);
     if (type == &PyContextVar_Type) return tracer.make<ContextVariableValue>(object);
     if (torch_room::is_array_class(type)) {
         auto* array = tracer.make<ArrayValue>();

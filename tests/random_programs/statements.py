@@ -289,6 +289,18 @@ def <?1>(n):
 <=tensor> = <@gen>.send(<int>)
 """),
     (1, "", "<=tensor> = drive(slowly(<tensor>, <int>))"),
+    (1, "", "<=int> = bisect.bisect([1, 3, 5], <int>)"),
+    (1, "", "<=int> = heapq.nsmallest(1, [<int>, <int>, <int>])[0]"),
+    (1, "", "<=int> = random.Random(<int>).choice([<int>, <int>, <int>])"),
+    (1, "", """
+with warnings.catch_warnings():
+    warnings.simplefilter('ignore')
+    <block>
+"""),
+    (1, "", """
+with threading.Lock():
+    <block>
+"""),
     (1, "", "<=tensor> = drive(gather_slowly(<tensor>, <int>))"),
     (3, "generator", "yield <tensor>"),
     (1, "generator", "yield from <gen>"),

@@ -60,12 +60,34 @@ Outcome get_through(Tracer& tracer, const Arguments& arguments) {
     return bind_attribute(tracer, descriptor, raw, instance, type == nullptr ? instance->type() : type->held, name);
 }
 
+/// `property.__set__(instance, value)` and `property.__delete__(instance)`, called by the program itself.
+Task change_property(Tracer& tracer, Value* property, const char* function, Arguments arguments) {
+    Value* changes = co_await operations::get_attribute(tracer, property, interned(function));
+    tracer.realize(changes);
+    if (changes->object() == Py_None)
+        tracer.break_graph(BreakKind::UnknownFunction, "a property is changed that has no such function");
+    co_await operations::call(tracer, changes, arguments);
+    co_return tracer.none();
+}
+
+Outcome property_set(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "__set__", arguments, {"self", "instance", "value"}, 3, 3);
+    return tracer.start(change_property(tracer, bound[0], "fset", Arguments::of(bound[1], bound[2])));
+}
+
+Outcome property_delete(Tracer& tracer, const Arguments& arguments) {
+    auto bound = bind_builtin(tracer, "__delete__", arguments, {"self", "instance"}, 2, 2);
+    return tracer.start(change_property(tracer, bound[0], "fdel", Arguments::of(bound[1])));
+}
+
 }  // namespace
 
 void register_descriptors(Handlers& handlers) {
     for (PyTypeObject* type : {&PyGetSetDescr_Type, &PyMemberDescr_Type, &PyMethodDescr_Type, &PyWrapperDescr_Type,
                                &PyProperty_Type, &PyClassMethod_Type, &PyStaticMethod_Type})
         handlers.add_method(type, "__get__", get_through);
+    handlers.add_method(&PyProperty_Type, "__set__", property_set);
+    handlers.add_method(&PyProperty_Type, "__delete__", property_delete);
 }
 
 }  // namespace stator

@@ -116,7 +116,17 @@ Outcome generator_close(Tracer& tracer, const Arguments& arguments) {
     return tracer.none();
 }
 
+namespace {
+
+Outcome generator_iter(Tracer& tracer, const Arguments& arguments) {
+    expect_only_self(tracer, arguments);
+    return generator_of(tracer, arguments);
+}
+
+}  // namespace
+
 void register_generators(Handlers& handlers) {
+    handlers.add_method(&PyGen_Type, "__iter__", generator_iter);
     handlers.add_method(&PyGen_Type, "send", generator_send);
     handlers.add_method(&PyGen_Type, "__next__", generator_next);
     handlers.add_method(&PyGen_Type, "close", generator_close);

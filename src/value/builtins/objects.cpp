@@ -1,10 +1,9 @@
-/// Builtins about objects: getattr, type, super, methods of object, partial, generators.
+/// Builtins about objects: getattr, type, super, methods of object, partial.
 #include "cpython/objects.h"
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
-#include "cpython/generators.h"
 #include "value/builtins/registry.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/class.h"
@@ -12,7 +11,6 @@
 #include "value/kinds/dict.h"
 #include "value/kinds/exception.h"
 #include "value/kinds/function.h"
-#include "value/kinds/generator.h"
 #include "value/kinds/partial.h"
 #include "value/kinds/scalar.h"
 #include "value/kinds/sequence.h"
@@ -434,20 +432,6 @@ Outcome make_method(Tracer& tracer, const Arguments& arguments) {
     return tracer.make<MethodValue>(function, self);
 }
 
-// --- output -----------------------------------------------------------------------------------------------------------
-
-Outcome prints(Tracer& tracer, const Arguments&) {
-    tracer.break_graph(BreakKind::InputOutput, "print() is called");
-}
-
-Outcome does_io(Tracer& tracer, const Arguments&) {
-    tracer.break_graph(BreakKind::InputOutput, "a file, the console or the debugger is used");
-}
-
-Outcome logs(Tracer& tracer, const Arguments&) {
-    tracer.break_graph(BreakKind::InputOutput, "a log record is written");
-}
-
 }  // namespace
 
 void register_objects(Handlers& handlers) {
@@ -462,9 +446,6 @@ void register_objects(Handlers& handlers) {
     handlers.add(builtins, "vars", builtin_vars);
     handlers.add(builtins, "id", builtin_id);
     handlers.add(builtins, "globals", builtin_globals);
-    handlers.add(builtins, "print", prints);
-    for (const char* name : {"open", "input", "breakpoint"}) handlers.add(builtins, name, does_io);
-    handlers.add_method(imported_class("logging", "Logger"), "_log", logs);
 
     handlers.add_method(&PyType_Type, "__call__", type_call);
     handlers.add_method(&PyBaseObject_Type, "__init__", object_init);
@@ -494,7 +475,6 @@ void register_objects(Handlers& handlers) {
     handlers.add_method(imported_class("functools", "cached_property"), "__get__", cached_property_get);
     handlers.add_method(&PyFunction_Type, "__get__", function_get);
     handlers.add("types", "MethodType", make_method);
-
 }
 
 }  // namespace stator

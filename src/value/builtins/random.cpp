@@ -11,7 +11,10 @@
 #include "value/kinds/constant.h"
 #include "value/kinds/random_generator.h"
 #include "value/kinds/rebuilding.h"
+#include "value/kinds/sequence.h"
+#include "value/kinds/slice.h"
 #include "value/protocol/attributes.h"
+#include "value/protocol/operations.h"
 #include "value/recorder.h"
 #include "value/tracer.h"
 
@@ -156,6 +159,85 @@ Outcome draw_number(Tracer& tracer, const Arguments& arguments) {
     return drawn;
 }
 
+// --- elements of sequences
+
+/// A generator that the trace follows, and whose methods are those of Python.
+RandomGeneratorValue* followed_generator(Tracer& tracer, const Arguments& arguments, const char* method) {
+    RandomGeneratorValue* generator = generator_of(arguments);
+    const DrawingMethod drawing{method, {"_randbelow", "getrandbits", "random"}};
+    if (generator == nullptr || generator->shadow == nullptr || !guard_methods(tracer, generator, drawing))
+        leave_to_python(tracer, method);
+    return generator;
+}
+
+/// The length of a list, tuple, str or range.
+Py_ssize_t length_of(Tracer& tracer, Value* population, const char* method) {
+    tracer.realize(population);
+    PyObject* object = population->object();
+    const bool is_plain = population->type() == &PyList_Type || population->type() == &PyTuple_Type ||
+                          (object != nullptr && (PyUnicode_CheckExact(object) || PyRange_Check(object)));
+    if (!is_plain) leave_to_python(tracer, method);
+    return population->length(tracer);
+}
+
+/// Python's own method draws from these numbers what the program draws from a population of that length: which numbers
+/// it needs depends on the length alone.
+Ref<> indices(Py_ssize_t length) {
+    return checked(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyRange_Type), "n", length));
+}
+
+Task choose(Tracer& tracer, Value* population, Value* index) {
+    co_return co_await operations::get_item(tracer, population, index);
+}
+
+Outcome choice(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const method = method_of_class(random_generator_class(), "choice");
+    auto bound = bind_builtin(tracer, "choice", arguments, {"self", "seq"}, 2);
+    RandomGeneratorValue* generator = followed_generator(tracer, arguments, "choice");
+    const Py_ssize_t length = length_of(tracer, bound[1], "choice");
+    if (length == 0) leave_to_python(tracer, "choice");
+    Ref<> given = checked(PyTuple_Pack(1, indices(length).get()));
+    return tracer.start(choose(tracer, bound[1], generator->draw(tracer, method, given.get(), nullptr)));
+}
+
+Task choose_all(Tracer& tracer, Value* population, std::vector<Value*> chosen) {
+    for (Value*& index : chosen) index = co_await operations::get_item(tracer, population, index);
+    co_return make_list(tracer, std::move(chosen));
+}
+
+Outcome sample(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const method = method_of_class(random_generator_class(), "sample");
+    auto bound = bind_builtin(tracer, "sample", arguments, {"self", "population", "k"}, 3);
+    RandomGeneratorValue* generator = followed_generator(tracer, arguments, "sample");
+    const Py_ssize_t length = length_of(tracer, bound[1], "sample");
+    PyObject* count = constant_argument(tracer, bound[2]);
+    if (count == nullptr) leave_to_python(tracer, "sample");
+    Ref<> given = checked(PyTuple_Pack(2, indices(length).get(), count));
+    Value* chosen = generator->draw(tracer, method, given.get(), nullptr);
+    return tracer.start(choose_all(tracer, bound[1], as_sequence(chosen)->all(tracer)));
+}
+
+Task reorder(Tracer& tracer, Value* list, std::vector<Value*> order) {
+    const std::vector<Value*> before = as_sequence(list)->all(tracer);
+    for (Value*& index : order) index = before[PyLong_AsSize_t(index->object())];
+    Value* everything = tracer.make<SliceValue>(tracer.none(), tracer.none(), tracer.none());
+    Value* after = make_list(tracer, std::move(order));
+    co_await operations::set_item(tracer, list, everything, after);
+    co_return tracer.none();
+}
+
+Outcome shuffle(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const method = method_of_class(random_generator_class(), "shuffle");
+    auto bound = bind_builtin(tracer, "shuffle", arguments, {"self", "x"}, 2);
+    RandomGeneratorValue* generator = followed_generator(tracer, arguments, "shuffle");
+    tracer.realize(bound[1]);
+    if (bound[1]->type() != &PyList_Type) leave_to_python(tracer, "shuffle");
+    Ref<> order = checked(PySequence_List(indices(bound[1]->length(tracer)).get()));
+    Ref<> given = checked(PyTuple_Pack(1, order.get()));
+    (void)generator->draw(tracer, method, given.get(), nullptr);
+    return tracer.start(reorder(tracer, bound[1], as_sequence(tracer.fresh(std::move(order)))->all(tracer)));
+}
+
 // --- states
 
 /// A generator that is seeded with this constant; empty for any other value.
@@ -221,6 +303,9 @@ void register_random(Handlers& handlers) {
     PyTypeObject* type = random_generator_class();
     add_all(handlers, std::make_index_sequence<kDrawing.size()>());
     handlers.add(reinterpret_cast<PyObject*>(type), make_generator);
+    handlers.add(method_of_class(type, "choice"), choice);
+    handlers.add(method_of_class(type, "sample"), sample);
+    handlers.add(method_of_class(type, "shuffle"), shuffle);
     handlers.add(method_of_class(type, "seed"), seed);
     handlers.add(method_of_class(type, "getstate"), get_state);
     handlers.add(method_of_class(type, "setstate"), set_state);

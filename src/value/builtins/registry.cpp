@@ -32,6 +32,9 @@ void register_all(Handlers& handlers) {
     register_questions(handlers);
     register_warnings(handlers);
     register_objects(handlers);
+    register_heaps(handlers);
+    register_output(handlers);
+    register_locks(handlers);
     register_generators(handlers);
     register_coroutines(handlers);
     register_classes(handlers);

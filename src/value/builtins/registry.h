@@ -24,6 +24,9 @@ void register_inspect(Handlers& handlers);
 void register_caches(Handlers& handlers);
 
 void register_objects(Handlers& handlers);
+void register_heaps(Handlers& handlers);
+void register_output(Handlers& handlers);
+void register_locks(Handlers& handlers);
 void register_generators(Handlers& handlers);
 void register_coroutines(Handlers& handlers);
 void register_classes(Handlers& handlers);

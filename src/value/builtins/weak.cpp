@@ -7,6 +7,7 @@
 #include "value/kinds/object.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/weak.h"
+#include "value/protocol/operations.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -26,6 +27,15 @@ Value* referent_of(Tracer& tracer, WeakReferenceValue* reference) {
     return reference->referent;
 }
 
+/// The object that a weak reference or a proxy from outside leads to, or None.
+Value* outside_referent(Tracer& tracer, Value* reference) {
+    Ref<> target = Ref<>::share(cpython::referent_or_none(reference->object()).get());
+    Value* referent = tracer.outside(
+        tracer.provenance().child(reference->source, Access::Referent, nullptr, 0, target.get()), target.get());
+    if (target.get() != Py_None) tracer.effects().expect_held(referent);
+    return referent;
+}
+
 /// `reference()`: a source like any other, which leads to None once the object is freed.
 Outcome call_reference(Tracer& tracer, const Arguments& arguments) {
     Value* self = arguments.positional.empty() ? nullptr : arguments.positional[0];
@@ -35,11 +45,7 @@ Outcome call_reference(Tracer& tracer, const Arguments& arguments) {
         !PyWeakref_CheckRef(self->object()))
         tracer.break_graph(BreakKind::UnknownObject, "an object of a subclass of weakref.ref is called");
     tracer.realize(self);
-    Ref<> target = Ref<>::share(cpython::referent_or_none(self->object()).get());
-    Value* referent = tracer.outside(
-        tracer.provenance().child(self->source, Access::Referent, nullptr, 0, target.get()), target.get());
-    if (target.get() != Py_None) tracer.effects().expect_held(referent);
-    return referent;
+    return outside_referent(tracer, self);
 }
 
 /// `weakref.ref(object)`. Each object has only one plain weak reference: for an outside object other than a tensor it
@@ -58,6 +64,13 @@ Outcome make_reference(Tracer& tracer, const Arguments& arguments) {
 }
 
 }  // namespace
+
+Outcome WeakProxyValue::get_attribute(Tracer& tracer, Borrowed<> name) {
+    Value* referent = outside_referent(tracer, this);
+    tracer.realize(referent);
+    if (referent->object() == Py_None) tracer.raise(PyExc_ReferenceError, "weakly-referenced object no longer exists");
+    return operations::get_attribute(tracer, referent, name);
+}
 
 Outcome WeakReferenceValue::compare(Tracer& tracer, Comparison, Value*) {
     tracer.break_graph(BreakKind::UnknownObject,

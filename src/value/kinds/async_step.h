@@ -1,4 +1,5 @@
-/// What `__anext__`, `asend`, `athrow` and `aclose` of an asynchronous generator return: an awaitable for one step of it.
+/// What `__anext__`, `asend`, `athrow` and `aclose` of an asynchronous generator return: an awaitable for one step of
+/// it.
 #pragma once
 
 #include "value/kinds/generator.h"

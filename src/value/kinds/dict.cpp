@@ -1,12 +1,16 @@
 #include "value/kinds/dict.h"
 
+#include <cstring>
+
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/hashed_items.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
 #include "guard/constants.h"
+#include "source/query.h"
 #include "torch/tensor.h"
 #include "value/effect_log.h"
 #include "value/kinds/class.h"
@@ -122,6 +126,37 @@ PyObject* item_by_identity(PyObject* dict, PyObject* wanted) {
     return nullptr;
 }
 
+/// The hashes that a dict from outside has stored for its keys, where some of them have a user-defined `__hash__`: that
+/// is not called, and may give another result by now. Guards them.
+class StoredHashes {
+  public:
+    StoredHashes(Tracer& tracer, const DictValue* dict) : tracer_(tracer), dict_(dict) {}
+
+    Py_hash_t at(Py_ssize_t position) {
+        if (!hashes_) read();
+        Py_hash_t hash = 0;
+        const char* place = PyBytes_AS_STRING(hashes_.get()) + position * static_cast<Py_ssize_t>(sizeof(hash));
+        std::memcpy(&hash, place, sizeof(hash));
+        return hash;
+    }
+
+  private:
+    void read() {
+        tracer_.guard({GuardKind::Identity, dict_->source, dict_->outside});
+        Answer answer = ask(tracer_.provenance(), cpython::stored_hashes_function(), dict_->outside);
+        const Py_ssize_t size = PyDict_GET_SIZE(dict_->outside) * static_cast<Py_ssize_t>(sizeof(Py_hash_t));
+        const bool is_read = answer.object && PyBytes_Check(answer.object.get());
+        if (!is_read || PyBytes_GET_SIZE(answer.object.get()) != size)
+            tracer_.break_graph(BreakKind::UnknownObject, "a dict whose stored hashes are not known");
+        hashes_ = std::move(answer.object);
+        tracer_.guard({GuardKind::Constant, answer.source, tracer_.keep(Ref<>(hashes_))});
+    }
+
+    Tracer& tracer_;
+    const DictValue* dict_;
+    Ref<> hashes_;
+};
+
 Task make_missing(Tracer& tracer, DictValue* dict, Value* factory, Value* key) {
     Value* made = co_await operations::call(tracer, factory, Arguments::of());
     co_await operations::set_item(tracer, dict, key, made);
@@ -176,11 +211,16 @@ void DictValue::complete_now(Tracer& tracer) {
     tracer.guard({GuardKind::Keys, source, keys, holds_containers(keys) ? kByIdentity : 0});
     set_undoably(tracer, complete, true);
     Table* overlay = start_anew(tracer, this);
+    StoredHashes hashes(tracer, this);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
         Value* key = key_value(tracer, this, PyTuple_GET_ITEM(keys, i));
         if (changed && removed.find(tracer, key) != nullptr) continue;
         Table::Entry* put_there = changed ? overlay->find(tracer, key) : nullptr;
-        table.insert(tracer, key, put_there == nullptr ? nullptr : put_there->value);
+        Value* value = put_there == nullptr ? nullptr : put_there->value;
+        if (has_own_hash(key))
+            table.insert(tracer, Table::Entry{key, nullptr, hashes.at(i)}, value);
+        else
+            table.insert(tracer, key, value);
     }
     if (!changed) return;
     // Keys that are new, or were removed and inserted again, come last.

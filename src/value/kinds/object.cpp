@@ -2,6 +2,8 @@
 
 #include <structmember.h>
 
+#include <typeinfo>
+
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -12,8 +14,10 @@
 #include "value/builtins/numpy.h"
 #include "value/effect_log.h"
 #include "value/higher_order/higher_order.h"
+#include "value/kinds/class.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/function.h"
+#include "value/kinds/made_class.h"
 #include "value/kinds/partial.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/undoable.h"
@@ -226,7 +230,38 @@ void link_exception(Tracer& tracer, ObjectValue* exception, Borrowed<> name, Val
 
 }  // namespace
 
+namespace {
+
+/// `object.__class__ = type` of an object that the trace has made. Whether the classes are alike is asked of Python,
+/// with an empty object. False if that can't be answered so.
+bool change_class(Tracer& tracer, ObjectValue* object, Value* value) {
+    const bool is_made = object->outside == nullptr && object->source == nullptr;
+    if (value == nullptr || typeid(*object) != typeid(ObjectValue) || !is_made) return false;
+    tracer.realize(value);
+    auto* type = cast<ClassValue>(value);
+    if (type == nullptr || Py_TYPE(type->held) != &PyType_Type || MadeClass::find(type->held) != nullptr) return false;
+    for (PyTypeObject* one : {type->held, object->class_}) {
+        const bool is_plain = PyType_HasFeature(one, Py_TPFLAGS_HEAPTYPE) && one->tp_base != nullptr &&
+                              one->tp_finalize == nullptr && one->tp_del == nullptr;
+        if (!is_plain || PyType_HasFeature(one, Py_TPFLAGS_IS_ABSTRACT) || MadeClass::find(one) != nullptr)
+            return false;
+    }
+    Ref<> nothing = checked(PyTuple_New(0));
+    Ref<> empty = Ref<>::steal(PyBaseObject_Type.tp_new(object->class_, nothing.get(), nullptr));
+    if (!empty) {
+        PyErr_Clear();
+        return false;
+    }
+    if (PyObject_GenericSetAttr(empty.get(), interned("__class__"), type->object()) < 0) tracer.raise_from_python();
+    tracer.keep(Ref<>::share(type->object()));
+    set_undoably(tracer, object->class_, type->held);
+    return true;
+}
+
+}  // namespace
+
 bool ObjectValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
+    if (name.get() == interned("__class__")) return change_class(tracer, this, value);
     const bool links = name.get() == interned("__cause__") || name.get() == interned("__context__");
     if (links && value != nullptr && source != nullptr &&
         PyType_IsSubtype(class_, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) != 0) {

@@ -17,6 +17,12 @@ struct WeakReferenceValue final : ObjectValue {
     std::string print() const override { return "weakref.ref(" + referent->print() + ")"; }
 };
 
+/// A `weakref.proxy` from outside, whose attributes are those of its referent.
+struct WeakProxyValue final : ObjectValue {
+    explicit WeakProxyValue(PyObject* proxy) : ObjectValue(Py_TYPE(proxy)) { outside = proxy; }
+    Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
+};
+
 /// Guards the identity of an object from outside without keeping it alive, and returns the plain weak reference to it.
 /// Null for values that are not guarded by identity (constants, tensors), for objects made in the trace, and for
 /// classes without weak references.

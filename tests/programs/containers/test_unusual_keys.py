@@ -103,3 +103,37 @@ def f(x): return x * len(TABLE) if TABLE else x
 """
     changes = ["TABLE[Key('c')] = 3", unrelated("TABLE[Key('a')] = 5"), "TABLE.clear()"]
     same(Source(text), T(3), compare_dynamo=False, mutate=changes)
+
+
+HASHED = """
+class Key:
+    def __init__(self, n): self.n = n
+    def __hash__(self): LOG.append(self.n); return hash(self.n) % MODULUS
+    def __eq__(self, other): return self.n == other.n
+    def __repr__(self): return f"Key({self.n})"
+LOG, MODULUS = [], 101
+FIRST = Key(1)
+TABLE = {FIRST: 2, Key(2): 3, Key(4): 5, "text": 6}
+"""
+
+
+def test_keys_of_existing_dicts_with_a_hash_of_the_program():
+    reads = HASHED + "def f(x, n): return x * TABLE[Key(n)] + TABLE.get(Key(7), 1) + (Key(4) in TABLE), len(TABLE)"
+    changes = ["TABLE[Key(2)] = 9", "del TABLE['text']", "FIRST.n = 4", "TABLE[Key(7)] = 3", "del TABLE[Key(2)]"]
+    same(Source(reads), T(3), 2, compare_dynamo=False, mutate=changes)
+    same(Source(reads), T(3), 5, compare_dynamo=False)
+    writes = HASHED + (
+        "def f(x, n):\n"
+        "    TABLE[Key(n)] = TABLE.get(Key(n), 0) + 1\n"
+        "    return x * TABLE[Key(n)], [(key if key == 'text' else key.n, TABLE[key]) for key in TABLE]"
+    )
+    same(Source(writes), T(3), 2, compare_dynamo=False, stateful=True, mutate=["FIRST.n = 5"])
+    same(Source(writes), T(3), 8, compare_dynamo=False, stateful=True, mutate=["TABLE.clear()"])
+    for program in (reads, writes):
+        program = program.replace("101", "3")
+        same(Source(program), T(3), 8, compare_dynamo=False, stateful=True, fullgraph=False)
+
+
+def test_a_dict_keeps_the_hash_that_a_key_had():
+    text = HASHED + "def f(x): return x * TABLE.get(FIRST, 9)"
+    same(Source(text), T(3), compare_dynamo=False, mutate=["FIRST.n = 2", "TABLE[FIRST] = 7", "FIRST.n = 1"])

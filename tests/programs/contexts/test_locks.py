@@ -176,3 +176,41 @@ def test_switches_that_are_off() -> None:
         "def f(x):\n    y = x * 2\n    y.requires_grad_(True)\n    return (y * 3).requires_grad, y.requires_grad, y\n"
     )
     same(Source(program), T(2, 3), fullgraph=False)
+
+
+def test_locks_that_the_program_makes():
+    def guarded(x):
+        lock, again = threading.Lock(), threading.RLock()
+        seen = [lock.locked()]
+        with lock as taken, again, again:
+            seen += [taken, lock.locked(), lock.acquire(blocking=False)]
+            x = x + 1
+        try:
+            lock.release()
+        except RuntimeError as error:
+            seen.append(str(error))
+        return x * 2, seen
+
+    same(guarded, T(3), compare_dynamo=False)
+
+    def handed_out(x):
+        lock, again = threading.Lock(), threading.RLock()
+        lock.acquire()
+        again.acquire()
+        return x + 1, {"lock": lock, "again": again}
+
+    held = stator.compile(handed_out, backend="eager", fullgraph=True)(torch.ones(2))[1]
+    assert held["lock"].locked() and type(held["lock"]) is type(threading.Lock())
+    held["lock"].release()
+    held["again"].release()
+    with pytest.raises(RuntimeError):
+        held["again"].release()
+
+    def breaks(x):
+        lock = threading.Lock()
+        with lock:
+            print(end="")
+            held = lock.locked()
+        return x + 1, held, lock.locked()
+
+    same(breaks, T(3), fullgraph=False, compare_dynamo=False)

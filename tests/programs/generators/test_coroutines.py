@@ -291,6 +291,26 @@ async def lambda_of_double(x):
     return await double(x) + 3
 
 
+def test_a_suspension_is_no_graph_break():
+    async def program(x):
+        future = asyncio.get_running_loop().create_future()
+        return await later(x) + await double(x), future
+
+    async def suspends(x):
+        return await later(x) * await tripled_later(x)
+
+    compiled = stator.compile(suspends, backend="eager", fullgraph=True)
+    for _ in range(2):
+        assert asyncio.run(compiled(torch.ones(2))).tolist() == [12.0, 12.0]
+    with pytest.raises(stator.Unsupported):
+        asyncio.run(stator.compile(program, backend="eager", fullgraph=True)(torch.ones(2)))
+
+
+async def tripled_later(x):
+    await asyncio.sleep(0)
+    return await Tripled(x)
+
+
 def test_gradients_and_errors_through_suspensions():
     async def fails(x):
         y = await later(x)
@@ -360,8 +380,10 @@ def test_a_coroutine_that_is_never_awaited_is_warned_of():
         double(x)
         return x + 1
 
-    for call in (lambda: stator.compile(forgets, backend="eager")(torch.ones(1)),
-                 lambda: stator.compile(later, backend="eager")(torch.ones(1))):
+    for call in (
+        lambda: stator.compile(forgets, backend="eager")(torch.ones(1)),
+        lambda: stator.compile(later, backend="eager")(torch.ones(1)),
+    ):
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             call()

@@ -8,12 +8,15 @@
 #include "base/text.h"
 #include "source/query.h"
 #include "value/builtins/library.h"
+#include "value/builtins/logging_functions.h"
 #include "value/caller.h"
 #include "value/deferred_graph.h"
 #include "value/effect_log.h"
 #include "value/kinds/class.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/exception.h"
+#include "value/kinds/sequence.h"
+#include "value/protocol/operations.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -136,8 +139,80 @@ bool is_plain_warning(PyTypeObject* type) {
            type->tp_init == reinterpret_cast<PyTypeObject*>(PyExc_Warning)->tp_init;
 }
 
+// --- filters that the program changes in the captured region
+// ----------------------------------------------------------
+
+Value* module_of_warnings(Tracer& tracer) {
+    static PyObject* const module = checked(PyImport_ImportModule("warnings")).release();
+    return tracer.outside(tracer.provenance().pinned(module), module);
+}
+
+/// Whether the program has changed the filters. The plan changes the real ones at the end.
+bool are_filters_changed(Tracer& tracer) {
+    return tracer.effects().has_mutated(module_of_warnings(tracer));
+}
+
+/// The class of a warning: of the message, if that is an instance, else the argument. Null if it is not known.
+PyTypeObject* class_of_warning(Tracer& tracer, Value* message, Value* category) {
+    auto* warning = reinterpret_cast<PyTypeObject*>(PyExc_Warning);
+    tracer.realize(message);
+    if (PyType_IsSubtype(message->type(), warning) != 0) return message->type();
+    if (message->kind != Kind::Constant || !PyUnicode_Check(message->object())) return nullptr;
+    if (category != nullptr) tracer.realize(category);
+    if (category == nullptr || category->object() == Py_None) return reinterpret_cast<PyTypeObject*>(PyExc_UserWarning);
+    auto* type = cast<ClassValue>(category);
+    return type != nullptr && PyType_IsSubtype(type->held, warning) != 0 ? type->held : nullptr;
+}
+
+/// Whether the first filter that a warning of this class meets ignores it, whatever it says and wherever it comes from.
+/// Such a warning has no effect.
+bool is_ignored(Tracer& tracer, PyTypeObject* category) {
+    Outcome found = operations::get_attribute(tracer, module_of_warnings(tracer), interned("filters"));
+    auto* filters = found.is_pending() ? nullptr : cast<ListValue>(found.value());
+    if (filters == nullptr) return false;
+    tracer.realize(filters);
+    for (Value* item : filters->all(tracer)) {
+        auto* parts = cast<TupleValue>(item);
+        if (parts == nullptr) return false;
+        tracer.realize(parts);
+        std::vector<Value*> all = parts->all(tracer);
+        if (all.size() != 5) return false;
+        for (Value* part : all) tracer.realize(part);
+        auto* type = cast<ClassValue>(all[2]);
+        if (type == nullptr) return false;
+        if (PyType_IsSubtype(category, type->held) == 0) continue;
+        const bool is_of_all = all[1]->object() == Py_None && all[3]->object() == Py_None &&
+                               all[4]->object() != nullptr && PyLong_CheckExact(all[4]->object()) &&
+                               PyObject_IsTrue(all[4]->object()) == 0;
+        PyObject* action = all[0]->object();
+        return is_of_all && action != nullptr && PyUnicode_Check(action) &&
+               PyUnicode_CompareWithASCIIString(action, "ignore") == 0;
+    }
+    return false;
+}
+
+/// `warnings._filters_mutated()` for plans, which gives the module.
+PyObject* mutate_filters(PyObject*, PyObject*) {
+    static PyObject* const function = imported("_warnings", "_filters_mutated");
+    return PyObject_CallNoArgs(function);
+}
+
+/// The filters themselves are an attribute of the module, and a list.
+Outcome filters_mutated(Tracer& tracer, const Arguments& arguments) {
+    static PyMethodDef definition{"filters_mutated", mutate_filters, METH_O, nullptr};
+    static PyObject* const function = checked(PyCFunction_New(&definition, nullptr)).release();
+    bind_builtin(tracer, "_filters_mutated", arguments, {}, 0, 0);
+    tracer.effects().log({PlanOp::Call, {module_of_warnings(tracer)}, function});
+    return tracer.none();
+}
+
+// --- handlers
+// ---------------------------------------------------------------------------------------------------------
+
 Outcome warns(Tracer& tracer, const Arguments& arguments) {
     static constexpr std::size_t kMost = 3;
+    static PyObject* const warn = imported("warnings", "warn");
+    if (Value* done = LoggingFunctions().call(tracer, warn, arguments)) return done;
     for (const Keyword& keyword : arguments.keywords)
         if (utf8(keyword.name) != "category" && utf8(keyword.name) != "stacklevel" && utf8(keyword.name) != "message")
             leave_to_python(tracer);
@@ -147,6 +222,11 @@ Outcome warns(Tracer& tracer, const Arguments& arguments) {
     };
     Value *message = given(0, "message"), *level = given(2, "stacklevel");
     if (message == nullptr) leave_to_python(tracer);
+    if (are_filters_changed(tracer)) {
+        PyTypeObject* type = class_of_warning(tracer, message, given(1, "category"));
+        if (type != nullptr && is_ignored(tracer, type)) return tracer.none();
+        leave_to_python(tracer, "a warning is issued after the filters of warnings have changed");
+    }
     PyTypeObject* category = nullptr;
     Ref<> text = text_of(tracer, message, &category);
     if (category == nullptr) category = category_of(tracer, given(1, "category"));
@@ -175,6 +255,7 @@ Outcome warns_explicitly(Tracer& tracer, const Arguments&) {
 void register_warnings(Handlers& handlers) {
     handlers.add("warnings", "warn", warns);
     handlers.add("warnings", "warn_explicit", warns_explicitly);
+    handlers.add("_warnings", "_filters_mutated", filters_mutated);
 }
 
 }  // namespace stator
