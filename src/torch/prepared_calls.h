@@ -69,6 +69,7 @@ class CallObserver {
   private:
     friend class PreparedCalls;
     std::unique_ptr<Observed> observed_;
+    bool was_enabled_;
     std::uint64_t handle_;
 };
 
