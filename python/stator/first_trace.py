@@ -1,7 +1,8 @@
-"""A trace of a small program when the first function of a process is compiled.
+"""A rehearsal of a capture when the first function of a process is compiled.
 
-The first trace of a process looks up functions of PyTorch and builds tables of them, which takes several times as long
-as to trace a small program. So `stator.compile` traces one. Nothing of it runs, and no one is told of it.
+The first capture of a process looks up functions and settings of PyTorch and builds tables of them, which takes several
+times as long as to capture a small program. So `stator.compile` captures one, up to the graph that a backend would get.
+Nothing of it runs, and no one is told of it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from stator import _C
+from stator import _C, backends
 
 
 def _program(module: nn.Module, x: torch.Tensor, weight: torch.Tensor, parts: list[Any]) -> Any:
@@ -33,10 +34,11 @@ def trace_once() -> None:
         _trace()
 
 
-def _trace() -> None:
+def _trace() -> bool:
     x, weight = (torch.empty(3, 4, device="cpu", dtype=torch.float32) for _ in range(2))
     arguments = [nn.ReLU(), x, weight, []]
     code = _program.__code__
     slots: list[tuple[Any, ...]] = [(argument,) for argument in arguments]
     count = code.co_nlocals + len(code.co_cellvars) + len(code.co_freevars)
-    _C.trace_again(_program, slots + [()] * (count - len(slots)), 0, 0, False)
+    backend = backends.resolve("stator", dynamic=None, options=None, mode=None)
+    return _C.rehearse_capture(_program, slots + [()] * (count - len(slots)), backend)

@@ -47,14 +47,19 @@ std::string record_failed_trace(cpython::Frame* frame, bytecode::Index at, const
     }
 }
 
-Ref<> trace_again(PyFunctionObject* function, Borrowed<> slots, bytecode::Index at, std::size_t stack_depth,
-                  bool is_generator) {
-    PyCodeObject* code = cpython::code_of(function);
+std::vector<PyObject*> held_in_slots(Borrowed<> slots) {
     std::vector<PyObject*> held;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(slots.get()); ++i) {
         PyObject* slot = PyList_GET_ITEM(slots.get(), i);
         held.push_back(PyTuple_GET_SIZE(slot) == 0 ? nullptr : PyTuple_GET_ITEM(slot, 0));
     }
+    return held;
+}
+
+Ref<> trace_again(PyFunctionObject* function, Borrowed<> slots, bytecode::Index at, std::size_t stack_depth,
+                  bool is_generator) {
+    PyCodeObject* code = cpython::code_of(function);
+    const std::vector<PyObject*> held = held_in_slots(slots);
     if (held.size() != static_cast<std::size_t>(cpython::slot_count(code)) + stack_depth) {
         PyErr_SetString(PyExc_ValueError, "the recording is of another version of the function");
         throw PythonError();

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "bytecode/code.h"
 #include "capture/report.h"
@@ -14,8 +15,11 @@ namespace stator {
 /// path; otherwise empty. Never raises.
 std::string record_failed_trace(cpython::Frame* frame, bytecode::Index at, const BreakReport& report);
 
-/// Runs a recorded trace: what it fails of, as reports have it, or None. `slots` is a list with a tuple for each, and
-/// the object in it where there is one. Throws PythonError, a ValueError if the recording does not fit.
+/// The objects in slots that are given as a list with a tuple for each; null where the tuple is empty.
+std::vector<PyObject*> held_in_slots(Borrowed<> slots);
+
+/// Runs a recorded trace: what it fails of, as reports have it, or None. `slots` is a list as for `held_in_slots`.
+/// Throws PythonError, a ValueError if the recording does not fit.
 Ref<> trace_again(PyFunctionObject* function, Borrowed<> slots, bytecode::Index at, std::size_t stack_depth,
                   bool is_generator);
 

@@ -46,7 +46,11 @@ Preparable preparable_function(Borrowed<> target) {
     const std::string module = text_of_attribute(target, "__module__");
     const std::string name = text_of_attribute(target, "__name__");
     if (!is_one_of(module, {"torch.nn.functional", "torch.functional"})) return Preparable::No;
-    return name == "einsum" ? Preparable::Products : Preparable::Function;
+    if (name == "einsum") return Preparable::Products;
+    const bool only_forwards =
+        is_one_of(name, {"softmax", "log_softmax", "layer_norm", "rms_norm", "dropout", "relu", "relu6", "elu", "celu",
+                         "selu", "silu", "mish", "leaky_relu", "hardtanh", "hardswish", "hardsigmoid", "glu"});
+    return only_forwards ? Preparable::Forwarding : Preparable::Function;
 }
 
 /// A method of tensors. Most are bindings; of those in Python only some are nothing but calls.

@@ -6,6 +6,7 @@
 
 namespace stator::graph {
 
+/// From `Function` on it is in Python.
 enum class Preparable : std::uint8_t {
     No,
     /// A binding of PyTorch: parses its arguments and calls one operator.
@@ -14,6 +15,8 @@ enum class Preparable : std::uint8_t {
     Indexing,
     /// A function of `torch.nn.functional` or `torch.functional`, in Python.
     Function,
+    /// One of those that gives its arguments to one operator, whatever the sizes are.
+    Forwarding,
     /// `einsum`. The order of three or more factors is looked for by another library, as its settings say.
     Products,
 };

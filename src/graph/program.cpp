@@ -11,6 +11,7 @@
 
 namespace stator::graph {
 
+using torch_room::GivenOperand;
 using torch_room::OperandTensor;
 using torch_room::PreparedCalls;
 using torch_room::PreparedResult;
@@ -28,6 +29,13 @@ bool is_getitem(PyObject* target) {
     return target == getitem;
 }
 
+void note_numbers(const std::vector<GivenOperand>& operands, std::vector<bool>& is_number) {
+    for (const GivenOperand& operand : operands) {
+        if (operand.kind == GivenOperand::Kind::Number) is_number[operand.number] = true;
+        note_numbers(operand.items, is_number);
+    }
+}
+
 }  // namespace
 
 struct Program::Building {
@@ -35,12 +43,20 @@ struct Program::Building {
     std::vector<Plan> plans;
     std::vector<std::uint32_t> value_of;
     std::map<std::pair<NodeKind, PyObject*>, Preparable> asked;  // most targets come often
+    std::vector<bool> is_number;                                 // values that are numbers: of inputs and registers
 
     Preparable preparable(const Step& step) {
         auto [place, is_new] = asked.try_emplace({step.kind, step.target}, Preparable::No);
         if (is_new) place->second = graph::preparable(step.kind, step.target);
         return place->second;
     }
+};
+
+/// What a step was called with.
+struct Program::Operands {
+    std::vector<OperandTensor> tensors;
+    std::vector<GivenOperand> given;
+    bool has_numbers = false;
 };
 
 template <class Visit, class VisitInput>
@@ -87,13 +103,14 @@ Ref<> Program::run_observed(std::span<PyObject* const> inputs, Borrowed<> module
     building.calls = std::make_unique<PreparedCalls>(runner_.steps_.size(), input_count + runner_.registers_);
     building.plans.resize(runner_.steps_.size());
     for (std::uint32_t i = 0; i < runner_.registers_; ++i) building.value_of.push_back(input_count + i);
+    building.is_number.resize(input_count + runner_.registers_);
     Registers registers(runner_.registers_, runner_.longest_call_);
     {
         torch_room::CallObserver observer;
         for (const Step& step : runner_.steps_) {
             Preparable preparable = building.preparable(step);
             std::optional<WarningCount> warnings;
-            if (preparable == Preparable::Function || preparable == Preparable::Products) warnings.emplace();
+            if (preparable >= Preparable::Function) warnings.emplace();
             observer.begin();
             if (!runner_.call(step, inputs, module, registers)) {
                 state_ = ++attempts_ < kAttempts ? State::New : State::NotWorthIt;
@@ -119,18 +136,20 @@ Program::Plan Program::plan_step(const Step& step, std::span<PyObject* const> in
     auto is_tensor_operand = [](Operand operand) {
         return operand.kind == Operand::Kind::Input || operand.kind == Operand::Kind::Register;
     };
-    if (!runner_.has_fixed_sizes_ && preparable != Preparable::Binding) return plan;
-    std::vector<OperandTensor> tensors;
-    for (std::uint32_t i = 0; i < step.operands; ++i)
-        if (!collect(runner_.operands_[step.first_operand + i], inputs, registers, building, &tensors)) return plan;
-    if (preparable == Preparable::Products && tensors.size() > 2) return plan;
+    const bool takes_no_sizes = preparable == Preparable::Binding || preparable == Preparable::Forwarding;
+    if (!runner_.has_fixed_sizes_ && !takes_no_sizes) return plan;
+    Operands operands;
+    if (!collect(step, inputs, registers, building, &operands)) return plan;
+    if (operands.has_numbers && preparable != Preparable::Binding) return plan;
+    if (preparable == Preparable::Products && operands.tensors.size() > 2) return plan;
     // A method of a tensor, and not, say, one of a string.
     if (step.kind == NodeKind::Method && !is_tensor_operand(runner_.operands_[step.first_operand])) return plan;
     const auto sizes = runner_.has_fixed_sizes_ ? PreparedCalls::Sizes::Fixed : PreparedCalls::Sizes::Change;
-    std::optional<PreparedResult> result =
-        building.calls->prepare(step.result, observer, tensors, registers[step.result], sizes);
+    std::optional<PreparedResult> result = building.calls->prepare(
+        step.result, observer, {operands.tensors, operands.given}, registers[step.result], sizes);
     if (!result) return plan;
     plan.is_prepared = true;
+    note_numbers(operands.given, building.is_number);
     plan.result = std::move(*result);
     if (plan.result.kind == PreparedResult::Kind::Tensor) building.value_of[step.result] = plan.result.values[0];
     return plan;
@@ -156,29 +175,61 @@ bool Program::take_item(const Step& step, Building& building, Plan* plan) const 
     return true;
 }
 
-/// The tensors of an operand. False if it has a value that is neither a tensor nor the same in all calls.
-bool Program::collect(Operand operand, std::span<PyObject* const> inputs, const Registers& registers,
-                      const Building& building, std::vector<OperandTensor>* tensors) const {
-    auto add = [&](PyObject* object, std::uint32_t value) {
-        if (object == nullptr || !torch_room::is_plain_tensor(object)) return false;
-        tensors->push_back({object, value});
-        return true;
+/// The operands of a step. False if one is neither a tensor, nor a number, nor the same in all calls.
+bool Program::collect(const Step& step, std::span<PyObject* const> inputs, const Registers& registers,
+                      const Building& building, Operands* operands) const {
+    for (std::uint32_t i = 0; i < step.operands; ++i) {
+        std::optional<GivenOperand> one =
+            given(runner_.operands_[step.first_operand + i], inputs, registers, building, operands);
+        if (!one) return false;
+        if (i >= step.positional) one->keyword = PyTuple_GET_ITEM(step.keyword_names, i - step.positional);
+        operands->given.push_back(std::move(*one));
+    }
+    if (!operands->has_numbers) operands->given.clear();
+    return true;
+}
+
+std::optional<GivenOperand> Program::given(Operand operand, std::span<PyObject* const> inputs,
+                                           const Registers& registers, const Building& building,
+                                           Operands* operands) const {
+    auto of_value = [&](PyObject* object, std::uint32_t value) -> std::optional<GivenOperand> {
+        if (object == nullptr) return std::nullopt;
+        if (torch_room::is_plain_tensor(object)) {
+            operands->tensors.push_back({object, value});
+            return GivenOperand{GivenOperand::Kind::Tensor, object, value};
+        }
+        if (!PyLong_CheckExact(object) && !PyFloat_CheckExact(object)) return std::nullopt;
+        operands->has_numbers = true;
+        return GivenOperand{GivenOperand::Kind::Number, object, value};
     };
     switch (operand.kind) {
         case Operand::Kind::Input:
-            return add(inputs[operand.number], operand.number);
+            return of_value(inputs[operand.number], operand.number);
         case Operand::Kind::Register:
-            return add(registers[operand.number], building.value_of[operand.number]);
-        case Operand::Kind::Constant:
-            return is_plain_constant(runner_.constants_[operand.number]);
+            return of_value(registers[operand.number], building.value_of[operand.number]);
+        case Operand::Kind::Constant: {
+            PyObject* const constant = runner_.constants_[operand.number];
+            if (!is_plain_constant(constant)) return std::nullopt;
+            if (!PyTuple_CheckExact(constant) && !PyList_CheckExact(constant))
+                return GivenOperand{GivenOperand::Kind::Constant, constant};
+            GivenOperand sequence{GivenOperand::Kind::Sequence};
+            for (Py_ssize_t i = 0; i < Py_SIZE(constant); ++i)
+                sequence.items.push_back({GivenOperand::Kind::Constant, PySequence_Fast_ITEMS(constant)[i]});
+            return sequence;
+        }
         case Operand::Kind::Container: {
             const Runner::Container& container = runner_.containers_[operand.number];
-            if (container.kind == Argument::Kind::Dict || container.type) return false;
-            return std::ranges::all_of(
-                container.values, [&](Operand item) { return collect(item, inputs, registers, building, tensors); });
+            if (container.kind == Argument::Kind::Dict || container.type) return std::nullopt;
+            GivenOperand sequence{GivenOperand::Kind::Sequence};
+            for (Operand item : container.values) {
+                std::optional<GivenOperand> one = given(item, inputs, registers, building, operands);
+                if (!one) return std::nullopt;
+                sequence.items.push_back(std::move(*one));
+            }
+            return sequence;
         }
     }
-    return false;
+    return std::nullopt;
 }
 
 void Program::finish(Building building) {
@@ -249,6 +300,9 @@ bool Program::begins_part(const Building& building, const Step& step) const {
 void Program::make_parts(const Building& building) {
     auto made_by_call = [&](std::uint32_t number) { return building.plans[number].is_prepared; };
     std::vector<bool> is_loaded(runner_.registers_), is_input_loaded(runner_.input_count());
+    auto is_number = [&](std::uint32_t value) {
+        return value < building.is_number.size() && building.is_number[value];
+    };
     for (const Step& step : runner_.steps_) {
         const bool is_prepared = building.plans[step.result].is_prepared;
         if (begins_part(building, step))
@@ -259,6 +313,10 @@ void Program::make_parts(const Building& building) {
         if (building.plans[step.result].takes_item) part.read.push_back(building.value_of[step.result]);
         for (std::uint32_t i = 0; i < step.operands; ++i) {
             auto read = [&](std::uint32_t number) {
+                if (is_prepared && is_number(building.value_of[number])) {
+                    part.numbers.push_back(number);
+                    return;
+                }
                 if (is_prepared && number < part.first) part.read.push_back(building.value_of[number]);
                 if (made_by_call(number) == is_prepared) return;
                 if (!is_prepared) {
@@ -270,10 +328,10 @@ void Program::make_parts(const Building& building) {
             };
             auto read_input = [&](std::uint32_t number) {
                 if (!is_prepared) return;
-                part.read.push_back(number);
+                if (!is_number(number)) part.read.push_back(number);
                 if (is_input_loaded[number]) return;
                 is_input_loaded[number] = true;
-                loaded_inputs_.push_back(number);
+                (is_number(number) ? number_inputs_ : loaded_inputs_).push_back(number);
             };
             for_each_place(runner_.operands_[step.first_operand + i], read, read_input);
         }
@@ -344,19 +402,48 @@ Ref<> Program::run_prepared(std::span<PyObject* const> inputs, Borrowed<> module
                             std::optional<Failure>* failure) const {
     Registers registers(runner_.registers_, runner_.longest_call_);
     TensorValues values(calls_->value_count());
+    for (std::uint32_t number : number_inputs_)
+        if (!values.load_number(number, inputs[number])) return runner_.run_as_captured(inputs, module, failure);
     for (std::uint32_t number : loaded_inputs_) values.load(number, inputs[number]);
     for (const Part& part : parts_) {
+        if (!load_numbers(part, registers, values, value_of_))
+            return go_on_as_captured(part, inputs, module, registers, values, failure);
         const Step* failed = nullptr;
         if (run_part(part, inputs, module, registers, values, &failed)) continue;
         {
             ErrorAside aside;
-            for (const Step* step = runner_.steps_.data(); step != failed; ++step)
-                if (registers[step->result] == nullptr) make_object(step->result, registers, values);
+            make_objects(failed, registers, values);
         }
         return runner_.fail(*failed, registers, failure);
     }
     for (std::uint32_t number : needed_outputs_)
         if (registers[number] == nullptr) make_object(number, registers, values);
+    return runner_.value(runner_.output_, inputs, registers);
+}
+
+bool Program::load_numbers(const Part& part, Registers& registers, TensorValues& values,
+                           const std::vector<std::uint32_t>& value_of) {
+    return std::ranges::all_of(
+        part.numbers, [&](std::uint32_t number) { return values.load_number(value_of[number], registers[number]); });
+}
+
+/// From a part that reads a number which no call takes: an int that is too large, or a number of another class.
+Ref<> Program::go_on_as_captured(const Part& part, std::span<PyObject* const> inputs, Borrowed<> module,
+                                 Registers& registers, TensorValues& values, std::optional<Failure>* failure) const {
+    const Step* const first = &runner_.steps_[part.first];
+    const Step* const end = runner_.steps_.data() + runner_.steps_.size();
+    make_objects(first, registers, values);
+    for (const Step* step = first; step != end; ++step) {
+        // Of a tuple that has no object, because a prepared call has made it.
+        const bool takes_item = plans_[step->result].takes_item;
+        if (takes_item && registers[runner_.operands_[step->first_operand].number] == nullptr)
+            make_object(step->result, registers, values);
+        else if (!runner_.call(*step, inputs, module, registers))
+            return runner_.fail(*step, registers, failure);
+        for (std::uint32_t i = 0; i < step->releases; ++i)
+            registers.release(runner_.released_[step->first_release + i]);
+        calls_->release(step->result, values);
+    }
     return runner_.value(runner_.output_, inputs, registers);
 }
 
@@ -400,6 +487,11 @@ bool Program::run_part(const Part& part, std::span<PyObject* const> inputs, Borr
     release_objects(part, registers);
     calls_->release(step.result, values);
     return true;
+}
+
+void Program::make_objects(const Step* end, Registers& registers, const TensorValues& values) const {
+    for (const Step* step = runner_.steps_.data(); step != end; ++step)
+        if (registers[step->result] == nullptr) make_object(step->result, registers, values);
 }
 
 /// For Python code: the object of a value. None if it is released.

@@ -55,9 +55,10 @@ class Program {
     struct Part {
         std::uint32_t first, last;
         bool is_prepared;
-        std::vector<std::uint32_t> read;    // values from outside of the part that its calls read
-        std::vector<std::uint32_t> loaded;  // registers whose tensors the calls read
-        std::vector<std::uint32_t> needed;  // registers of prepared steps that Python code reads
+        std::vector<std::uint32_t> read;     // values from outside of the part that its calls read
+        std::vector<std::uint32_t> loaded;   // registers whose tensors the calls read
+        std::vector<std::uint32_t> numbers;  // registers whose numbers they read
+        std::vector<std::uint32_t> needed;   // registers of prepared steps that Python code reads
         std::vector<std::uint32_t> released_objects;
         std::unique_ptr<RecordedPart> recorded;  // null if a device can't record it
     };
@@ -68,8 +69,12 @@ class Program {
     Plan plan_step(const Step& step, std::span<PyObject* const> inputs, const Registers& registers,
                    Preparable preparable, const torch_room::CallObserver& observer, Building& building) const;
     bool take_item(const Step& step, Building& building, Plan* plan) const;
-    bool collect(Operand operand, std::span<PyObject* const> inputs, const Registers& registers,
-                 const Building& building, std::vector<torch_room::OperandTensor>* tensors) const;
+    struct Operands;
+    bool collect(const Step& step, std::span<PyObject* const> inputs, const Registers& registers,
+                 const Building& building, Operands* operands) const;
+    std::optional<torch_room::GivenOperand> given(Operand operand, std::span<PyObject* const> inputs,
+                                                  const Registers& registers, const Building& building,
+                                                  Operands* operands) const;
     void finish(Building building);
     void keep_tuples_of_python(Building& building) const;
     void make_parts(const Building& building);
@@ -81,8 +86,15 @@ class Program {
     Ref<> run_prepared(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure) const;
     bool run_part(const Part& part, std::span<PyObject* const> inputs, Borrowed<> module, Registers& registers,
                   torch_room::TensorValues& values, const Step** failed) const;
+    static bool load_numbers(const Part& part, Registers& registers, torch_room::TensorValues& values,
+                             const std::vector<std::uint32_t>& value_of);
+    Ref<> go_on_as_captured(const Part& part, std::span<PyObject* const> inputs, Borrowed<> module,
+                            Registers& registers, torch_room::TensorValues& values,
+                            std::optional<Failure>* failure) const;
     static void release_objects(const Part& part, Registers& registers);
     void make_object(std::uint32_t number, Registers& registers, const torch_room::TensorValues& values) const;
+    /// Of all steps before this one, as far as their results are in use.
+    void make_objects(const Step* end, Registers& registers, const torch_room::TensorValues& values) const;
 
     /// Calls `visit(number)` for the registers, and `visit_input(number)` for the inputs, in an operand.
     template <class Visit, class VisitInput>
@@ -100,6 +112,7 @@ class Program {
     std::vector<Plan> plans_;                                                   // by step
     std::vector<std::uint32_t> value_of_;                                       // by register
     std::vector<std::uint32_t> loaded_inputs_;                                  // those that prepared calls read
+    std::vector<std::uint32_t> number_inputs_;                                  // the same, of numbers
     std::vector<std::uint32_t> needed_outputs_;  // registers of prepared steps among the results
     std::vector<Part> parts_;
 };

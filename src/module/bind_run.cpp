@@ -11,12 +11,14 @@
 #include "capture/capture.h"
 #include "capture/failed_traces.h"
 #include "capture/notes.h"
+#include "capture/rehearsal.h"
 #include "cpython/hook.h"
 #include "cpython/objects.h"
 #include "module/compiled_coroutine.h"
 #include "module/compiled_object.h"
 #include "module/watched_calls.h"
 #include "run/frame_run.h"
+#include "run/miss.h"
 #include "run/orphans.h"
 #include "run/skipped_code.h"
 #include "shape/language/registry.h"
@@ -487,8 +489,24 @@ PyObject* build_tables(PyObject*, PyObject*) {
     });
 }
 
+/// See `stator.first_trace`.
+PyObject* rehearse_capture(PyObject*, PyObject* arguments) {
+    PyObject *function = nullptr, *slots = nullptr, *backend = nullptr;
+    if (!PyArg_ParseTuple(arguments, "O!O!O", &PyFunction_Type, &function, &PyList_Type, &slots, &backend))
+        return nullptr;
+    return at_boundary([&] {
+        rehearse_miss();
+        CompileOptions options;
+        options.backend = Ref<>::share(backend);
+        const bool is_captured = rehearse(reinterpret_cast<PyFunctionObject*>(function), slots, options);
+        return Ref<>::share(is_captured ? Py_True : Py_False);
+    });
+}
+
 PyMethodDef kFunctions[] = {
     {"build_tables", build_tables, METH_NOARGS, "Builds what the first capture of a process needs."},
+    {"rehearse_capture", rehearse_capture, METH_VARARGS,
+     "(function, slots, backend): goes through the stages of a capture, and whether it got to its end."},
     {"trace_again", replay_trace, METH_VARARGS, "(function, slots, at, stack depth, is generator): a recorded trace."},
     {"show_call", show_call, METH_VARARGS, "(class, function): shows the function as the `__call__` of the class."},
     {"set_module_slots", set_module_slots, METH_O,

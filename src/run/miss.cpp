@@ -338,4 +338,13 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
     return !entry->is_captured || entry->matches(frame) ? entry : nullptr;
 }
 
+void rehearse_miss() {
+    current_stance();
+    refuse_fx_tracing();
+    is_seen_by_dispatch_mode();
+    dynamo_switch("disable", "TORCH_COMPILE_DISABLE");
+    dynamo_number("accumulated_recompile_limit", 0);
+    shared_setting("recompile_limit", 0);
+}
+
 }  // namespace stator

@@ -11,4 +11,7 @@ namespace stator {
 Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at,
                               bool is_main, const Ref<>& forced_backend);
 
+/// Reads what decides whether a frame is captured, which takes longer the first time.
+void rehearse_miss();
+
 }  // namespace stator

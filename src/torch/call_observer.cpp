@@ -80,6 +80,8 @@ void CallObserver::Observed::start(const at::RecordFunction& function) {
                      .is_below_autograd = is_below_autograd,
                      .parent = open});
     open = calls.size() - 1;
+    // Nobody asks for what an operator with a kernel of its own calls.
+    if (!calls[open].is_composite) at::enableRecordFunction(false);
 }
 
 void CallObserver::Observed::end(const at::RecordFunction& function) {
@@ -89,6 +91,7 @@ void CallObserver::Observed::end(const at::RecordFunction& function) {
     }
     if (open == kNone) return;
     Call& call = calls[open];
+    at::enableRecordFunction(true);
     call.outputs = function.outputs();
     call.has_ended = true;
     open = call.parent;
@@ -103,7 +106,9 @@ void CallObserver::Observed::begin() {
     with_grad = c10::GradMode::is_enabled();
 }
 
-CallObserver::CallObserver() : observed_(std::make_unique<Observed>()) {
+CallObserver::CallObserver() : observed_(std::make_unique<Observed>()), was_enabled_(at::isRecordFunctionEnabled()) {
+    // An operator of the program may run a graph, inside of a call that another observer has seen.
+    at::enableRecordFunction(true);
     observed_->outer = std::exchange(observing, observed_.get());
     handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(start_call, end_call)
                                              .needsInputs(true)
@@ -113,6 +118,7 @@ CallObserver::CallObserver() : observed_(std::make_unique<Observed>()) {
 
 CallObserver::~CallObserver() {
     at::removeCallback(handle_);
+    at::enableRecordFunction(was_enabled_);
     observing = observed_->outer;
 }
 

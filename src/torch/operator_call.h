@@ -11,14 +11,32 @@ namespace stator::torch_room {
 
 constexpr std::uint32_t kNoValue = ~std::uint32_t{0};
 
-/// An argument of a prepared call: a constant, or where its tensors are.
+/// An argument of a prepared call: a constant, or where its tensors and numbers are.
 struct Slot {
-    enum class Kind : std::uint8_t { Constant, Tensor, Tensors, OptionalTensors };
+    enum class Kind : std::uint8_t {
+        Constant,
+        Tensor,
+        Tensors,
+        OptionalTensors,
+        Number,         // that changes between calls; a float if the constant of the first call was one
+        WrappedNumber,  // the same in a tensor, as the bindings make it
+        Integers        // a list of numbers, of which some change
+    };
     Kind kind;
-    std::uint32_t value = kNoValue;      // Tensor
-    c10::IValue constant;                // Constant
-    std::vector<std::uint32_t> values;   // Tensors; kNoValue is None
+    std::uint32_t value = kNoValue;      // Tensor, Number, WrappedNumber
+    c10::IValue constant;                // Constant, or what it was in the first call
+    std::vector<std::uint32_t> values;   // Tensors: kNoValue is None; Integers: kNoValue where it does not change
     std::vector<std::int64_t> integers;  // of a constant list of these
+
+    bool has_numbers() const { return kind >= Kind::Number; }
+    /// Calls `visit(value)` for each tensor.
+    template <class Visit>
+    void for_each_tensor(const Visit& visit) const {
+        if (has_numbers()) return;
+        if (value != kNoValue) visit(value);
+        for (std::uint32_t one : values)
+            if (one != kNoValue) visit(one);
+    }
 };
 
 /// Where a call may enter the dispatcher if no gradient is wanted: where autograd's kernel of the operator would go on.

@@ -17,6 +17,7 @@
 
 #include "torch/call_observer.h"
 #include "torch/errors.h"
+#include "torch/number_operands.h"
 #include "torch/operator_call.h"
 #include "torch/recordable.h"
 #include "torch/tensor.h"
@@ -65,6 +66,7 @@ struct TensorValues::Tensors {
     std::vector<at::Tensor> more;
     at::Tensor* data = here;
     std::vector<c10::IValue> stack;
+    std::vector<c10::IValue> numbers;
     std::size_t running = 0;  // step
 };
 
@@ -90,6 +92,14 @@ bool TensorValues::has(std::uint32_t number) const {
 
 void TensorValues::release(std::uint32_t number) {
     tensors_->data[number].reset();
+}
+
+bool TensorValues::load_number(std::uint32_t number, Borrowed<> object) {
+    std::optional<c10::IValue> value = as_number(object);
+    if (!value) return false;
+    if (tensors_->numbers.size() <= number) tensors_->numbers.resize(number + 1);
+    tensors_->numbers[number] = std::move(*value);
+    return true;
 }
 
 at::Tensor* TensorValues::tensors() const {
@@ -283,7 +293,7 @@ class CallWriter {
     CallWriter(KnownTensors known, std::uint32_t first) : known(std::move(known)), next(first) {}
 
     /// False if the call depends on anything else than its operands.
-    bool add(const Seen& seen, PreparedCalls::Sizes sizes) {
+    bool add(const Seen& seen, PreparedCalls::Sizes sizes, std::span<const GivenOperand> given = {}) {
         if (!seen.has_ended) return false;
         Call call{.operation = seen.operation,
                   .level = level_of(seen.operation),
@@ -293,6 +303,7 @@ class CallWriter {
             if (!slot) return false;
             call.slots.push_back(std::move(*slot));
         }
+        if (!given.empty() && !place_numbers(call, given)) return false;
         std::vector<at::Tensor> outputs;
         if (!tensors_of(seen.outputs, &outputs, &call.returns_list)) return false;
         if (sizes == PreparedCalls::Sizes::Change && call.returns_list) return false;
@@ -303,7 +314,7 @@ class CallWriter {
             if (seen.is_below_autograd) below_autograd.emplace_back(output, next);
             ++next;
         }
-        find_direct_call(call);
+        if (given.empty()) find_direct_call(call);
         calls.push_back(std::move(call));
         return true;
     }
@@ -366,8 +377,7 @@ void release_early(std::vector<Call>& calls, std::uint32_t first, const std::vec
     for (auto call = calls.rbegin(); call != calls.rend(); ++call) {
         for (std::uint32_t value : call->results) release(*call, value);
         for (const Slot& slot : call->slots) {
-            if (slot.kind == Slot::Kind::Tensor) release(*call, slot.value);
-            for (std::uint32_t value : slot.values) release(*call, value);
+            slot.for_each_tensor([&](std::uint32_t value) { release(*call, value); });
         }
     }
 }
@@ -423,12 +433,11 @@ void PreparedCalls::prepare_plain(Step& step, const CallObserver& observer, std:
 }
 
 std::optional<PreparedResult> PreparedCalls::prepare(std::size_t step, const CallObserver& observer,
-                                                     std::span<const OperandTensor> operands, Borrowed<> result,
-                                                     Sizes sizes) {
+                                                     const StepOperands& operands, Borrowed<> result, Sizes sizes) {
     const CallObserver::Observed& observed = *observer.observed_;
     if (!observed.is_understood || observed.calls.empty()) return std::nullopt;
     KnownTensors known;
-    for (const OperandTensor& operand : operands) {
+    for (const OperandTensor& operand : operands.tensors) {
         const at::Tensor& tensor = THPVariable_Unpack(operand.tensor);
         if (!is_plain(tensor) || !known.add(tensor, operand.value)) return std::nullopt;
     }
@@ -437,8 +446,9 @@ std::optional<PreparedResult> PreparedCalls::prepare(std::size_t step, const Cal
     for (const Seen& seen : observed.calls) {
         if (seen.parent != CallObserver::Observed::kNone) continue;
         // Which calls a function of several makes may depend on sizes.
-        if (sizes == Sizes::Change && !writer.calls.empty()) return std::nullopt;
-        if (!writer.add(seen, sizes)) return std::nullopt;
+        const bool makes_one_call = sizes == Sizes::Change || !operands.given.empty();
+        if (makes_one_call && !writer.calls.empty()) return std::nullopt;
+        if (!writer.add(seen, sizes, operands.given)) return std::nullopt;
     }
     writer.name_result(result);
     std::optional<PreparedResult> prepared = result_of(result, writer.known);
@@ -447,7 +457,10 @@ std::optional<PreparedResult> PreparedCalls::prepare(std::size_t step, const Cal
     value_count_ = writer.next;
     steps_[step].calls = std::move(writer.calls);
     steps_[step].recordability = recordability_of(observed.calls);
-    if (sizes == Sizes::Fixed) prepare_plain(steps_[step], observer, operands, result, *prepared);
+    if (!operands.given.empty())
+        steps_[step].recordability.reason = "it takes a number that changes between calls";
+    else if (sizes == Sizes::Fixed)
+        prepare_plain(steps_[step], observer, operands.tensors, result, *prepared);
     return prepared;
 }
 
@@ -477,7 +490,8 @@ std::vector<std::string> PreparedCalls::operators(Gradients gradients) const {
 
 namespace {
 
-void fill(const Call& call, const at::Tensor* values, std::vector<c10::IValue>& stack) {
+void fill(const Call& call, const at::Tensor* values, std::span<const c10::IValue> numbers,
+          std::vector<c10::IValue>& stack) {
     for (const Slot& slot : call.slots) {
         switch (slot.kind) {
             case Slot::Kind::Constant:
@@ -501,6 +515,11 @@ void fill(const Call& call, const at::Tensor* values, std::vector<c10::IValue>& 
                 stack.emplace_back(std::move(list));
                 break;
             }
+            case Slot::Kind::Number:
+            case Slot::Kind::WrappedNumber:
+            case Slot::Kind::Integers:
+                stack.push_back(argument_of(slot, numbers));
+                break;
         }
     }
 }
@@ -521,44 +540,51 @@ void take_results(const Call& call, std::vector<c10::IValue>& stack, at::Tensor*
 
 namespace {
 
-void make_call(const Call& call, at::Tensor* values, std::vector<c10::IValue>& stack) {
+/// What calls read and write in one run.
+struct Memory {
+    at::Tensor* values;
+    std::span<const c10::IValue> numbers;
+    std::vector<c10::IValue>& stack;
+};
+
+void make_call(const Call& call, const Memory& memory) {
     std::optional<at::AutoDispatchBelowADInplaceOrView> below;
     if (call.is_below_autograd) below.emplace();
     if (call.direct != nullptr) {
-        call.direct(call, values);
+        call.direct(call, memory.values);
     } else {
-        fill(call, values, stack);
-        call.operation.callBoxed(stack);
-        take_results(call, stack, values);
+        fill(call, memory.values, memory.numbers, memory.stack);
+        call.operation.callBoxed(memory.stack);
+        take_results(call, memory.stack, memory.values);
     }
 }
 
-void make_calls(const std::vector<Call>& calls, at::Tensor* values, std::vector<c10::IValue>& stack) {
+void make_calls(const std::vector<Call>& calls, const Memory& memory) {
     for (const Call& call : calls) {
-        make_call(call, values, stack);
-        for (std::uint32_t value : call.released) values[value].reset();
+        make_call(call, memory);
+        for (std::uint32_t value : call.released) memory.values[value].reset();
     }
 }
 
 /// Nothing but the call runs in the state below autograd: releasing a tensor may run code of the program.
-void make_calls_without_autograd(const std::vector<Call>& calls, at::Tensor* values, std::vector<c10::IValue>& stack) {
+void make_calls_without_autograd(const std::vector<Call>& calls, const Memory& memory) {
     for (const Call& call : calls) {
         switch (call.level) {
             case Level::Top:
-                make_call(call, values, stack);
+                make_call(call, memory);
                 break;
             case Level::BelowAutograd: {
                 at::AutoDispatchBelowAutograd guard;
-                make_call(call, values, stack);
+                make_call(call, memory);
                 break;
             }
             case Level::BelowViewTracking: {
                 at::AutoDispatchBelowADInplaceOrView guard;
-                make_call(call, values, stack);
+                make_call(call, memory);
                 break;
             }
         }
-        for (std::uint32_t value : call.released) values[value].reset();
+        for (std::uint32_t value : call.released) memory.values[value].reset();
     }
 }
 
@@ -576,13 +602,10 @@ CallValues PreparedCalls::values_of(std::size_t step, std::size_t call) const {
     values.is_mutable = made.operation.schema().is_mutable();
     const std::vector<bool> is_written = written_arguments(made.operation.schema());
     for (std::size_t i = 0; i < made.slots.size(); ++i) {
-        auto add = [&](std::uint32_t value) {
-            if (value == kNoValue) return;
+        made.slots[i].for_each_tensor([&](std::uint32_t value) {
             values.operands.push_back(value);
             if (is_written[i]) values.written.push_back(value);
-        };
-        add(made.slots[i].value);
-        for (std::uint32_t value : made.slots[i].values) add(value);
+        });
     }
     return values;
 }
@@ -590,7 +613,7 @@ CallValues PreparedCalls::values_of(std::size_t step, std::size_t call) const {
 void PreparedCalls::run_call(std::size_t step, std::size_t call, TensorValues& values) const {
     const Call& made = steps_[step].calls[call];
     std::vector<c10::IValue> stack;
-    make_call(made, values.tensors_->data, stack);
+    make_call(made, {values.tensors_->data, values.tensors_->numbers, stack});
 }
 
 const std::vector<std::uint32_t>& PreparedCalls::released_after(std::size_t step) const {
@@ -621,14 +644,14 @@ bool PreparedCalls::needs_no_autograd(std::span<const std::uint32_t> read, const
 std::size_t PreparedCalls::run_quietly(std::size_t at, std::size_t last, bool without_autograd, TensorValues& values,
                                        const bool& has_warned) const {
     at::Tensor* const tensors = values.tensors_->data;
-    std::vector<c10::IValue>& stack = values.tensors_->stack;
+    const Memory memory{tensors, values.tensors_->numbers, values.tensors_->stack};
     for (; at < last && !has_warned; ++at) {
         values.tensors_->running = at;
         const Step& step = steps_[at];
         if (!without_autograd) {
-            make_calls(step.calls, tensors, stack);
+            make_calls(step.calls, memory);
         } else {
-            make_calls_without_autograd(step.has_plain_calls ? step.plain_calls : step.calls, tensors, stack);
+            make_calls_without_autograd(step.has_plain_calls ? step.plain_calls : step.calls, memory);
             for (const Alias& alias : step.aliases) tensors[alias.to] = tensors[alias.from];
         }
         for (std::uint32_t value : step.released) tensors[value].reset();

@@ -31,6 +31,8 @@ class TensorValues {
     Ref<> object(std::uint32_t number) const;
     bool has(std::uint32_t number) const;
     void release(std::uint32_t number);
+    /// A number that changes between calls. False if it is no int or float, or too large for a call.
+    bool load_number(std::uint32_t number, Borrowed<> object);
     /// By number, for files of this room.
     at::Tensor* tensors() const;
 
@@ -44,6 +46,22 @@ class TensorValues {
 struct OperandTensor {
     PyObject* tensor;
     std::uint32_t value;  // its number
+};
+
+/// An operand of a step as the program gave it, of a step with numbers that change between calls.
+struct GivenOperand {
+    enum class Kind : std::uint8_t { Tensor, Number, Constant, Sequence };
+    Kind kind = Kind::Constant;
+    PyObject* object = nullptr;            // not of a sequence
+    std::uint32_t number = 0;              // of the tensor, or of the number
+    std::vector<GivenOperand> items = {};  // Sequence
+    PyObject* keyword = nullptr;           // its name; null if it is given by place
+};
+
+/// The operands of a step.
+struct StepOperands {
+    std::span<const OperandTensor> tensors;
+    std::span<const GivenOperand> given;  // all of them, if some are numbers that change; else empty
 };
 
 /// The result of a prepared step.
@@ -69,6 +87,7 @@ class CallObserver {
   private:
     friend class PreparedCalls;
     std::unique_ptr<Observed> observed_;
+    bool was_enabled_;
     std::uint64_t handle_;
 };
 
@@ -93,8 +112,8 @@ class PreparedCalls {
         Change,  // from nothing else
     };
     /// Prepares a step from the calls observed since it began, if they are certainly the same in all calls.
-    std::optional<PreparedResult> prepare(std::size_t step, const CallObserver& observer,
-                                          std::span<const OperandTensor> operands, Borrowed<> result, Sizes sizes);
+    std::optional<PreparedResult> prepare(std::size_t step, const CallObserver& observer, const StepOperands& operands,
+                                          Borrowed<> result, Sizes sizes);
     void release_after(std::size_t step, std::uint32_t value);
     /// After a step that was run in another way.
     void release(std::size_t step, TensorValues& values) const;

@@ -129,6 +129,7 @@ Recordability recordability(const c10::OperatorHandle& operation, std::span<cons
     Devices devices(&found);
     for (const c10::IValue& value : inputs) devices.add(value);
     for (const c10::IValue& value : outputs) devices.add(value);
+    if (found.reason != nullptr) return found;
     if (const char* reason = why_not(operation, inputs, is_inner)) found.reason = reason;
     return found;
 }

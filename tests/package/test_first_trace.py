@@ -33,7 +33,7 @@ def test_nothing_runs_and_no_one_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
         first_trace.trace_once()
         with Seen():
             first_trace.trace_once()
-        first_trace._trace()  # raises nothing that is hidden
+        assert first_trace._trace()  # raises nothing that is hidden, and gets to the end
         # The program is traced and not called.
         monkeypatch.setattr(torch.nn.functional, "linear", lambda *given: seen.append(given))
         first_trace.trace_once()

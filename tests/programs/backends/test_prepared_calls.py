@@ -22,7 +22,7 @@ Tensor = torch.Tensor
 
 
 def compiled(program: Callable, runners: list[Any] | None = None, **options: Any) -> Callable:
-    from stator.backends import prepared_calls
+    from stator.backends import Backend, prepared_calls
 
     def backend(module: Any, inputs: Any) -> Any:
         runner = prepared_calls(module, inputs)
@@ -30,7 +30,9 @@ def compiled(program: Callable, runners: list[Any] | None = None, **options: Any
             runners.append(runner)
         return runner
 
-    return stator.compile(program, backend=backend, fullgraph=True, **options)
+    as_stator = Backend("stator", backend)
+    as_stator.runs_as_captured = True
+    return stator.compile(program, backend=as_stator, fullgraph=True, **options)
 
 
 def bits(value: Any) -> Any:
