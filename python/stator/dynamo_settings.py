@@ -72,6 +72,7 @@ WITHOUT_MEANING: dict[str, str] = {
     "_autograd_backward_strict_mode_conditional_banned_ops": _DYNAMOS,
     "_custom_ops_profile": "of export",
     "_save_config_ignore": "no setting",
+    "_dynamic_shapes_spec": "`dynamic_shapes` of `torch.compile` is refused",
     "_shapes_spec": "`shapes_spec` of `torch.compile` is refused",
     "_unsafe_skip_fsdp_module_guards": _GUARDS,
     "allow_empty_graphs": "a capture without operations needs no backend",
