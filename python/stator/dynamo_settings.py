@@ -80,7 +80,6 @@ WITHOUT_MEANING: dict[str, str] = {
     "allowed_functions_module_string_ignorelist": _DYNAMOS,
     "assume_dunder_attributes_remain_unchanged": _GUARDS,
     "automatic_dynamic_exclusion_guard": _DYNAMOS,
-    "automatic_dynamic_shapes_mark_as": "a size that changes is a symbol with guards, and 0 and 1 are constants",
     "automatic_dynamic_local_pgo": "Stator keeps no profile",
     "automatic_dynamic_remote_pgo": "Stator keeps no profile",
     "base_dir": "no setting",
