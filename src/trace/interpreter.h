@@ -162,6 +162,7 @@ class Interpreter final : public Tracer {
     TraceLog* const trace_log_;  // may be null
 
     std::vector<BytecodeFrame*> free_frames_;
+    std::vector<Ref<PyCodeObject>> traced_code_;  // of all frames, in order
     std::size_t open_tasks_ = 0;
     std::size_t depth_limit_ = 0;
     const bool entered_generator_;

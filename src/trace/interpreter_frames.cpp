@@ -21,6 +21,7 @@ BytecodeFrame* Interpreter::new_frame(FunctionValue* function) {
     }
     frame->function = function;
     frame->code = &bytecode::decode(function->code);
+    traced_code_.push_back(Ref<PyCodeObject>::share(function->code));
     decoding_seconds_ += frame->code->decoding_seconds_for_first_report();
     frame->at = {0};
     frame->slots.assign(static_cast<std::size_t>(frame->code->slot_count()), nullptr);
