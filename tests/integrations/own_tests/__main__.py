@@ -42,7 +42,7 @@ SUITES = {
             f"tests/models/transformers/test_models_transformer_{name}.py"
             for name in ("flux", "qwenimage", "ltx", "wan", "lumina2", "z_image", "hunyuan_video", "chroma")
         ),
-        "TransformerCompile or TorchCompile",
+        "test_torch_compile_re or test_compile_on or test_compile_works",
     ),
     "lightning": Suite(
         (
