@@ -65,7 +65,7 @@ SUITES = {
             "test/test_isinstance.py",
             "test/utils/test_softmax.py",
         ),
-        "compile",
+        "compile or isinstance",
     ),
     "accelerate": Suite(("tests/test_compile.py", "tests/test_utils.py", "tests/test_accelerator.py"), "compile"),
 }
