@@ -12,7 +12,7 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import nn
 
-from stator import backends, modules, notes, observer
+from stator import backends, modules, notes, observer, torch_versions
 from stator._engine import engine
 from stator.settings import config
 
@@ -33,6 +33,7 @@ def compile(
     recompile_limit: int | None = ...,
     isolate_recompiles: bool = ...,
     shapes_spec: Any = ...,
+    dynamic_shapes: Any = ...,
     check: str | int | None = ...,
     check_exact: bool = ...,
 ) -> F: ...
@@ -52,6 +53,7 @@ def compile(
     recompile_limit: int | None = ...,
     isolate_recompiles: bool = ...,
     shapes_spec: Any = ...,
+    dynamic_shapes: Any = ...,
     check: str | int | None = ...,
     check_exact: bool = ...,
 ) -> Callable[[F], F]: ...
@@ -70,6 +72,7 @@ def compile(
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
     shapes_spec: Any = None,
+    dynamic_shapes: Any = None,
     check: str | int | None = None,
     check_exact: bool = False,
 ) -> Any:
@@ -94,6 +97,7 @@ def compile(
         isolate_recompiles: what this callable captures is not used for others that are compiled alike. Every call of
             `stator.compile` counts its own recompiles in any case.
         shapes_spec: not supported: raises NotImplementedError unless it is None.
+        dynamic_shapes: the same; the name of `shapes_spec` since torch 2.15.
         check: "first" runs each call that captures also uncompiled, on a copy of what it can see, and compares results,
             gradients, side effects, exceptions, printed text and random numbers; a number n does so with every n-th
             call, "always" with each. Raises `stator.Mismatch` if something differs. None checks nothing, at no cost.
@@ -110,6 +114,7 @@ def compile(
         "recompile_limit": recompile_limit,
         "isolate_recompiles": isolate_recompiles,
         "shapes_spec": shapes_spec,
+        "dynamic_shapes": dynamic_shapes,
         "check": check,
         "check_exact": check_exact,
     }
@@ -128,7 +133,7 @@ def compile(
         "guard_filter": options.pop("guard_filter_fn", None),
         "isolate_recompiles": isolate_recompiles,
     }
-    refuse_unsupported(shapes_spec)
+    refuse_shapes_of(model, shapes_spec=shapes_spec, dynamic_shapes=dynamic_shapes)
     if check is not None:
         from stator import checks
 
@@ -182,11 +187,14 @@ def _checked_limit(recompile_limit: Any) -> int | None:
     return recompile_limit
 
 
-def refuse_unsupported(shapes_spec: Any) -> None:
-    """An argument that would be ignored is an error."""
-    if shapes_spec is not None:
+def refuse_shapes_of(model: Any, **given: Any) -> None:
+    """An argument that would be ignored is an error, and so is what `dynamic_spec` has attached to the function."""
+    named = [name for name, shapes in given.items() if shapes is not None]
+    if torch_versions.attached_shapes(model) is not None:
+        named.append("torch.fx.experimental.dynamic_spec.dynamic_spec")
+    if named:
         raise NotImplementedError(
-            "shapes_spec is not supported: use dynamic=, torch._dynamo.mark_dynamic or torch._dynamo.mark_static."
+            f"{named[0]} is not supported: use dynamic=, torch._dynamo.mark_dynamic or torch._dynamo.mark_static."
         )
 
 

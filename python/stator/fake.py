@@ -199,6 +199,8 @@ class _Context(TracingContext):
 def tracing_context(graph_module: GraphModule) -> Iterator[TracingContext]:
     """The tracing context that torch.compile's backends expect."""
     context = _Context(lambda: mode_of(graph_module))
+    # `TracingContext.get_traced_code()`: by the files in it caches tell whether what they hold is outdated.
+    context.traced_code = list(dict.fromkeys(graph_module.__dict__.get("_stator_traced_code", ())))
     # By this key compilers know a module of torch.compile, and look which of its inputs stay where they are.
     graph_module.meta.setdefault("dynamo_compile_id", CompileContext.current_compile_id())
     with tracing(context):

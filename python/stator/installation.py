@@ -230,7 +230,7 @@ def _compile(context: Any, read: torch_versions.Context, fn: Any, torchs: Callab
         return wrapped_modules.wrap(fn, context)
     if inspect.isclass(fn):
         return _compile_class(context, fn)
-    api.refuse_unsupported(read.shapes_spec)
+    api.refuse_shapes_of(fn, **read.shapes)
     arguments = {
         "fullgraph": read.fullgraph,
         "dynamic": read.dynamic,

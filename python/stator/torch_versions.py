@@ -44,7 +44,8 @@ class Context:
     fullgraph: bool
     dynamic: bool | None
     recompile_limit: int | None
-    shapes_spec: Any
+    # By the name of the argument, which changed in 2.15.
+    shapes: dict[str, Any]
     guard_filter_fn: Any
     guard_fail_fn: Any
     guard_export_fn: Any
@@ -72,12 +73,18 @@ def read_context(context: Any) -> Context | None:
         one_graph or bool(getattr(context, "error_on_graph_break", False)),
         context._dynamic,
         getattr(convert, "_recompile_limit", None),
-        getattr(context, "_shapes_spec", None),
+        {name: getattr(context, f"_{name}", None) for name in ("shapes_spec", "dynamic_shapes")},
         getattr(hooks, "guard_filter_fn", None),
         hooks.guard_fail_fn,
         hooks.guard_export_fn,
         getattr(context, "_isolate_recompiles_id", -1),
     )
+
+
+def attached_shapes(model: Any) -> Any:
+    """What the decorator `dynamic_spec` of torch 2.15 has said of the arguments of a function, or of `forward`."""
+    function = getattr(model, "forward", None) if isinstance(model, torch.nn.Module) else model
+    return getattr(function, "_dynamic_spec", None)
 
 
 def guard_fail(reason: str) -> Any:

@@ -130,6 +130,14 @@ std::optional<GuardProgram> make_guards(const CaptureRequest& request, const Tra
     }
 }
 
+/// For compilers that ask the tracing context of torch.compile.
+void show_traced_code(const Trace& trace, Borrowed<> module) {
+    Ref<> codes = checked(PyList_New(0));
+    for (const Ref<PyCodeObject>& code : trace.traced_code)
+        checked(PyList_Append(codes.get(), reinterpret_cast<PyObject*>(code.get())));
+    checked(PyObject_SetAttrString(module, "_stator_traced_code", codes.get()));
+}
+
 Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, CaptureReport& report) {
     CollectorPaused paused;
     StageClock clock(report, cpython::code_of(request.frame));
@@ -174,6 +182,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     report.calls = module.calls;
     if (module.module && report.broken && capture_observer != nullptr)
         checked(PyObject_SetAttrString(module.module.get(), "_stator_break", as_dict(*report.broken).get()));
+    if (module.module && to_trace.run_by == Tracer::RunBy::Compiler) show_traced_code(trace, module.module);
     if (module.module && report.trace_log) {
         Ref<> sources = checked(PyList_New(0));
         for (const Source* source : trace.inputs) {

@@ -158,6 +158,7 @@ Trace Interpreter::take_trace() {
     trace.forbids_breaks = forbids_breaks_;
     trace.mismatched_calls = std::move(mismatched_calls_);
     trace.instructions = instructions_;
+    trace.traced_code = std::move(traced_code_);
     trace.decoding_seconds = decoding_seconds_;
     for (const Expression* variable : numbers_.variables()) {
         Symbol symbol{variable, numbers_.resolved(variable)};

@@ -1,6 +1,7 @@
 /// The interpreter: executes bytecode over values. One loop, no recursion: an inlined call pushes a frame.
 #pragma once
 
+#include <array>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -114,6 +115,7 @@ class Interpreter final : public Tracer {
 
     // Frames and tasks.
     BytecodeFrame* new_frame(FunctionValue* function);
+    void note_traced(PyCodeObject* code);
     void pop_frame();
     void expect_room_for_frame();
     /// Breaks the graph if the function is to be called as a whole.
@@ -166,6 +168,8 @@ class Interpreter final : public Tracer {
     TraceLog* const trace_log_;  // may be null
 
     std::vector<BytecodeFrame*> free_frames_;
+    std::vector<Ref<PyCodeObject>> traced_code_;     // of all frames, in order
+    std::array<PyCodeObject*, 256> noted_lately_{};  // by address: a function that is called often is noted a few times
     std::size_t open_tasks_ = 0;
     std::size_t depth_limit_ = 0;
     const bool entered_generator_;

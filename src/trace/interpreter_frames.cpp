@@ -1,6 +1,8 @@
 #include "trace/interpreter.h"
 
+#include <cstdint>
 #include <exception>
+#include <utility>
 
 #include "base/names.h"
 #include "base/python_error.h"
@@ -21,6 +23,7 @@ BytecodeFrame* Interpreter::new_frame(FunctionValue* function) {
     }
     frame->function = function;
     frame->code = &bytecode::decode(function->code);
+    note_traced(function->code);
     decoding_seconds_ += frame->code->decoding_seconds_for_first_report();
     frame->at = {0};
     frame->slots.assign(static_cast<std::size_t>(frame->code->slot_count()), nullptr);
@@ -30,6 +33,12 @@ BytecodeFrame* Interpreter::new_frame(FunctionValue* function) {
     frame->traced = nullptr;
     frame->modules = nullptr;
     return frame;
+}
+
+void Interpreter::note_traced(PyCodeObject* code) {
+    PyCodeObject*& noted =
+        noted_lately_[(reinterpret_cast<std::uintptr_t>(code) / alignof(PyCodeObject)) % noted_lately_.size()];
+    if (std::exchange(noted, code) != code) traced_code_.push_back(Ref<PyCodeObject>::share(code));
 }
 
 void Interpreter::enter_task(TaskFrame& frame) {

@@ -164,6 +164,7 @@ struct Trace {
     // Their expressions live as long as the graph, and print as long as the arena.
     std::vector<Symbol> symbols;
     std::vector<UnbackedSymbol> unbacked;
+    std::vector<Ref<PyCodeObject>> traced_code;  // of the frame and of all calls that were inlined, in order
     std::string broken_mark;  // sizes of this call are not what the user has said of them; empty if they are
     std::vector<Relation> relations;
 

@@ -115,8 +115,59 @@ distributed.destroy_process_group()
 """
 
 
+PIPELINE = """
+import sys, torch, stator
+from torch import distributed, nn
+from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+rank = int(sys.argv[1])
+distributed.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+stator.install()
+import torch._dynamo
+
+def backend(graph_module, inputs):
+    graphs.append(graph_module)
+    return torch._dynamo.lookup_backend("aot_eager")(graph_module, inputs)
+
+def parts():
+    torch.manual_seed(0)
+    return [nn.Sequential(nn.Linear(6, 8), nn.Tanh()), nn.Sequential(nn.Linear(8, 3), nn.Dropout(0.0))]
+
+graphs = []
+whole = nn.Sequential(*parts())
+part = parts()[rank]
+compiled = torch.compile(part, backend=backend, fullgraph=True)
+loss_of = nn.functional.mse_loss
+schedule = ScheduleGPipe(PipelineStage(compiled, rank, 2, torch.device("cpu")), n_microbatches=4, loss_fn=loss_of)
+for step in range(3):
+    draws = torch.Generator().manual_seed(step)
+    x, target = torch.randn(8, 6, generator=draws), torch.randn(8, 3, generator=draws)
+    part.zero_grad()
+    whole.zero_grad()
+    losses = []
+    if rank == 0:
+        schedule.step(x)
+    else:
+        result = schedule.step(target=target, losses=losses)
+        torch.testing.assert_close(result, whole(x))
+        torch.testing.assert_close(sum(losses) / 4, loss_of(whole(x), target))
+    loss_of(whole(x), target).backward()
+    for ours, theirs in zip(part.parameters(), whole[rank].parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad)
+print(len(graphs))
+distributed.destroy_process_group()
+"""
+
+
 def test_tensor_parallel(tmp_path):
     """One graph for the first size, and one for all others. The second backend knows at once that sizes change."""
     running = [Fresh(TENSOR_PARALLEL, str(rank), str(tmp_path / "store")) for rank in range(2)]
     for rank in running:
         assert rank.printed().splitlines()[-1] == "3"
+
+
+def test_stages_of_a_pipeline(tmp_path):
+    """Each rank trains a compiled part of the model, four parts of a batch at a time."""
+    running = [Fresh(PIPELINE, str(rank), str(tmp_path / "store")) for rank in range(2)]
+    for rank in running:
+        # One graph with gradients, and one with the inputs that the schedule finds out shapes with.
+        assert 1 <= int(rank.printed().splitlines()[-1]) <= 2

@@ -35,6 +35,10 @@ ELSEWHERE = {
     "allow_c_slot",
     "reset_recompile_user_contexts",
     "set_enable_guard_collectives",
+    "precompile",
+    "PrecompileError",
+    # For autotuners while CUDA graphs of inductor are warmed up.
+    "cudagraph_mark_warmup_incomplete",
 }
 # Refused, with their names: see test_compile_api.
 GUARD_FILTERS = {name for name in torch.compiler.__all__ if name.endswith("_unsafe")}

@@ -51,7 +51,7 @@ def main() -> int:
         if not options.words and not options.quick:
             before = PAGE.read_text() if PAGE.exists() else ""
             sections = {library: table.section(library, rows)}
-            PAGE.write_text(table.page(before, sections, list(LIBRARIES)))
+            PAGE.write_text(table.page(before, sections, [*LIBRARIES, "tests"]))
     return 1 if bad else 0
 
 

@@ -251,3 +251,28 @@ def test_aot_autograd_knows_the_inputs_with_a_static_address():
     ours, theirs = found
     assert ours == theirs
     assert len(ours) == 4
+
+
+def test_the_code_that_was_traced():
+    """Caches of compiled code look at its files. It is what torch.compile tells the same backend."""
+
+    def without_operations():
+        return 2
+
+    def helper(x, by):
+        return x * by
+
+    def program(x):
+        y = helper(x, without_operations())
+        return helper(y, 3)
+
+    def backend(graph_module, inputs):
+        traced.append(TracingContext.get_traced_code())
+        return graph_module
+
+    traced: list[Any] = []
+    for compile in (stator.compile, torch.compile):
+        assert compile(program, backend=backend)(torch.ones(2)).tolist() == [6.0, 6.0]
+    ours, theirs = traced
+    assert ours == [function.__code__ for function in (program, without_operations, helper)]
+    assert set(theirs) == set(ours)

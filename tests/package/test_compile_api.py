@@ -160,8 +160,19 @@ def test_a_backend_with_modes_gets_them():
 
 
 def test_an_argument_that_is_not_supported_names_itself():
-    with pytest.raises(NotImplementedError, match="shapes_spec"):
-        stator.compile(double, shapes_spec={})
+    for name in ("shapes_spec", "dynamic_shapes"):
+        with pytest.raises(NotImplementedError, match=name):
+            stator.compile(double, **{name: {}})
+        if name in inspect.signature(torch.compile).parameters:
+            with stator.installed(), pytest.raises(NotImplementedError, match=name):
+                torch.compile(lambda x: x, backend="eager", **{name: {}})
+
+    def described(x):
+        return x + 1
+
+    described._dynamic_spec = {}  # what `dynamic_spec` of torch 2.15 does
+    with pytest.raises(NotImplementedError, match="dynamic_spec"):
+        stator.compile(described)
 
 
 def test_the_recompile_limit_of_one_call():
