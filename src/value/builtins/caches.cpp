@@ -154,8 +154,9 @@ Task first_result(Tracer& tracer, PyObject* cached, PyObject* cache, CachedCall 
         co_await operations::call(tracer, tracer.outside(tracer.provenance().pinned(function), function), given);
     tracer.realize(shown);
     if (!tracer.effects().empty()) refuse(tracer, "has side effects");
-    if (shown->kind != Kind::Constant && shown->kind != Kind::Class)
-        refuse(tracer, "returns something other than a constant");
+    const bool never_changes =
+        shown->kind == Kind::Constant || shown->kind == Kind::Class || shown->type() == &PyDictProxy_Type;
+    if (!never_changes) refuse(tracer, "returns something other than a constant");
     Ref<> result = call.run(cached);
     if (!result) tracer.raise_from_python();
     Entry entry = entry_for(cache, call);

@@ -56,15 +56,23 @@ bool is_c_class(PyTypeObject* type) {
     return c_classes().contains(type);
 }
 
+/// The placements of DTensors, which are written in C++. (Other opaque values have attributes that may change.)
+bool is_placement(PyTypeObject* type) {
+    if (!torch_room::is_opaque_value_class(type)) return false;
+    Ref<> module = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__"));
+    return PyUnicode_Check(module.get()) &&
+           PyUnicode_CompareWithASCIIString(module.get(), "torch.distributed.tensor.placement_types") == 0;
+}
+
 /// Whether comparing two of them runs no code of the program.
 bool has_pure_equality(PyTypeObject* type) {
-    return is_c_class(type) || torch_room::is_opaque_value_class(type);
+    return is_c_class(type) || is_placement(type);
 }
 
 }  // namespace
 
 bool is_frozen_class(PyTypeObject* type) {
-    return is_c_class(type) || typing_classes().contains(type) || torch_room::is_opaque_value_class(type);
+    return is_c_class(type) || typing_classes().contains(type) || is_placement(type);
 }
 
 void FrozenObjectValue::realize(Tracer& tracer) {

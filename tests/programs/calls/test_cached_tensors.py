@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 
 import pytest
 import torch
@@ -92,3 +93,20 @@ def test_keywords():
 def test_a_full_graph_needs_the_cached_result():
     with pytest.raises(stator.Unsupported, match="lru_cache is called with tensors that its cache does not hold"):
         stator.compile(program, fullgraph=True, backend="eager")(torch.ones(3))
+
+
+def test_a_table_that_can_not_change():
+    """The result of the first call is a read-only dict, which every later call returns too."""
+
+    @functools.lru_cache
+    def table():
+        return types.MappingProxyType({"scale": 3})
+
+    compiled = stator.compile(lambda x: x * table()["scale"] + table().get("shift", 1), fullgraph=True)
+    for _ in range(2):
+        assert compiled(torch.ones(2)).tolist() == [4.0, 4.0]
+    assert table() is table()
+    held = stator.compile(lambda x: (x, table()), fullgraph=True)(torch.ones(2))[1]
+    assert held is table()
+    table.cache_clear()
+    assert compiled(torch.ones(2)).tolist() == [4.0, 4.0]
