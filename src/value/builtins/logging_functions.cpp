@@ -10,12 +10,10 @@ namespace stator {
 
 namespace {
 
-/// The set of functions in a setting of `torch._dynamo.config`; empty if it has no elements.
-Ref<> functions_in(torch_room::ConfigSetting& setting) {
-    Ref<> functions = setting.read();
-    PyErr_Clear();
-    const bool has_some = functions && PyAnySet_Check(functions.get()) && PySet_GET_SIZE(functions.get()) > 0;
-    return has_some ? std::move(functions) : Ref<>();
+/// A setting if it is a set with elements; else empty.
+Ref<> with_functions(Ref<> setting) {
+    const bool has_some = setting && PyAnySet_Check(setting.get()) && PySet_GET_SIZE(setting.get()) > 0;
+    return has_some ? std::move(setting) : Ref<>();
 }
 
 bool holds(const Ref<>& functions, PyObject* function) {
@@ -63,10 +61,11 @@ LoggingFunctions::LoggingFunctions() {
     static auto* const ignored = new torch_room::ConfigSetting(config, "ignore_logging_functions");
     static auto* const ignored_before = new torch_room::ConfigSetting(config, "ignore_logger_methods");
     static auto* const reordered = new torch_room::ConfigSetting(config, "reorderable_logging_functions");
-    ignored_ = functions_in(*ignored);
+    Ref<> all_ignored = ignored->read();
     // The name in older versions of PyTorch.
-    if (!ignored_) ignored_ = functions_in(*ignored_before);
-    reordered_ = functions_in(*reordered);
+    if (!all_ignored) all_ignored = ignored_before->read();
+    ignored_ = with_functions(std::move(all_ignored));
+    reordered_ = with_functions(reordered->read());
 }
 
 bool LoggingFunctions::ignores(PyObject* function, const Arguments& arguments) const {
