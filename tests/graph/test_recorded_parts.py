@@ -602,3 +602,21 @@ def test_recordings_die_with_the_graph(recorder: Recorder) -> None:
     stator.reset()
     gc.collect()
     assert alive and all(one() is None for one in alive)
+
+
+def test_a_number_that_changes_is_not_recorded(recorder: Recorder) -> None:
+    def program(x: Tensor, number: int) -> Tensor:
+        return long(long(x) * number)
+
+    runners: list[Any] = []
+
+    def backend(module: Any, inputs: Any) -> Any:
+        runners.append(prepared_calls(module, inputs))
+        return runners[-1]
+
+    entry, x = torch.no_grad()(stator.compile(program, backend=backend, dynamic=True)), torch.ones(4)
+    for number in (2, 3, 4, 5, 6, 7):
+        assert torch.equal(entry(x, number), program(x, number))
+    assert recorder.replays > 0
+    reasons = [part["reason"] for part in runners[0].recorded]
+    assert reasons == ["", "it takes a number that changes between calls", ""]

@@ -440,3 +440,21 @@ def test_results_are_fresh_in_each_call() -> None:
     one, other = entry(x()), entry(x())
     one[0].zero_(), one[1].add_(1)
     assert other[0].abs().sum() > 0 and other[1].sum() == 0 and entry(x())[1].sum() == 0
+
+
+def test_a_graph_inside_of_an_operator() -> None:
+    """Its operators are observed, though those that the outer operator calls are not."""
+    inner_runners: list[Any] = []
+    outer_runners: list[Any] = []
+    inner = compiled(lambda x: F.linear(x, x).relu() + 1, inner_runners)
+    with torch.library._scoped_library("prepared_inside", "FRAGMENT") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: inner(x) * 2, "CPU")
+        library.impl("twice", lambda x: x.new_empty(x.shape[0], x.shape[0]), "Meta")
+        with torch.no_grad():
+            entry = compiled(lambda x: torch.ops.prepared_inside.twice(x.sin()).cos(), outer_runners)
+            expected = ((F.linear(x().sin(), x().sin()).relu() + 1) * 2).cos()
+            for _ in range(3):
+                assert torch.equal(entry(x()), expected)
+    assert inner_runners[0].prepared == (3, 3)
+    assert outer_runners[0].prepared[0] == 2
