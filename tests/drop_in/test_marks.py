@@ -410,8 +410,9 @@ def test_every_public_name_is_here():
 def test_opaque_objects_for_nonstrict_trace():
     """Those that stand for their contents are guarded by these, those that stand for themselves by identity."""
     from torch._library.opaque_object import register_opaque_type
+    from torch._opaque_base import OpaqueBase
 
-    class Scale(torch._opaque_base.OpaqueBase):
+    class Scale(OpaqueBase):
         def __init__(self, n):
             self.n = n
 
@@ -424,7 +425,7 @@ def test_opaque_objects_for_nonstrict_trace():
         def __fx_repr__(self):
             return f"Scale({self.n})", {"Scale": Scale}
 
-    class Handle(torch._opaque_base.OpaqueBase):
+    class Handle(OpaqueBase):
         def __init__(self, n):
             self.n = n
 
