@@ -149,9 +149,8 @@ def adler32(data, value=1, /):
     return high << 16 | low
 
 
-@program("substitute_in_graph", 2)
+@program("substitute_in_graph", 1, fullgraph=True)
 def calls_substituted(x):
-    """The C function itself is called, at a graph break: docs/limits.md."""
     return (x + 1) * (zlib.adler32(b"abc") % 1000)
 
 

@@ -12,6 +12,7 @@
 #include "value/builtins/arrays.h"
 #include "value/builtins/numpy.h"
 #include "value/builtins/registry.h"
+#include "value/builtins/substitutes.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/frozen_object.h"
 #include "value/kinds/rebuilding.h"
@@ -291,6 +292,10 @@ Outcome BuiltinValue::call(Tracer& tracer, const Arguments& arguments) {
     if (Py_TYPE(held) == cpython::method_wrapper_class()) return call_bound_wrapper(tracer, held, arguments);
     if (is_array_function(held))
         if (Value* answer = call_array_function(tracer, held, arguments)) return answer;
+    if (Ref<> substitute = substitute_of(held)) {
+        PyObject* function = tracer.keep(std::move(substitute));
+        return operations::call(tracer, tracer.outside(tracer.provenance().pinned(function), function), arguments);
+    }
     tracer.break_graph(BreakKind::UnknownFunction, "the C function " + function_name(held) + " is called");
 }
 
