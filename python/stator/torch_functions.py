@@ -71,7 +71,8 @@ def seen_by_mode(function: Callable[..., Any], arguments: tuple[Any, ...], keywo
     calls = _kept.calls = []
     try:
         with _Mode():
-            function(*arguments, **keywords)
+            # PyTorch hands None to the mode where there are no keywords at all.
+            function(*arguments, **keywords) if keywords else function(*arguments)
     except TypeError:
         # `bool(tensor)` has to be a bool, which the result of the mode is not.
         if not calls:

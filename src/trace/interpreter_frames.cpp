@@ -48,13 +48,13 @@ void Interpreter::enter_task(TaskFrame& frame) {
     if (frame.is_opaque) ++stack_.opaque_tasks;
 }
 
-std::optional<Caller> caller_of(const Tracer& tracer, long level) {
-    return static_cast<const Interpreter&>(tracer).caller(level);
+std::optional<Caller> caller_of(const Tracer& tracer) {
+    return static_cast<const Interpreter&>(tracer).caller();
 }
 
-std::optional<Caller> Interpreter::caller(long level) const {
+std::optional<Caller> Interpreter::caller() const {
     for (auto frame = stack_.frames.rbegin(); frame != stack_.frames.rend(); ++frame) {
-        if ((*frame)->is_task || --level > 0) continue;
+        if ((*frame)->is_task) continue;
         const auto& found = static_cast<const BytecodeFrame&>(**frame);
         if (found.function->globals == nullptr) return std::nullopt;
         return Caller{found.function->code, found.line(), found.function->globals};

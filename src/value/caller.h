@@ -1,4 +1,4 @@
-/// The functions that have led to the innermost frame of a trace, with the lines at which they are.
+/// The function that has called a model, and the line at which it is.
 #pragma once
 
 #include <Python.h>
@@ -15,8 +15,8 @@ struct Caller {
     PyObject* globals;
 };
 
-/// The frame that `stacklevel` of `warnings.warn` means: 1 is the innermost one. Nothing for a frame outside of the
-/// captured region. The trace room implements it.
-std::optional<Caller> caller_of(const Tracer& tracer, long level);
+/// The innermost frame, which `warnings.warn` means. Nothing if the globals of its function are not known. The trace
+/// room implements it.
+std::optional<Caller> caller_of(const Tracer& tracer);
 
 }  // namespace stator

@@ -57,6 +57,9 @@ Task normalized(Tracer& tracer, Value* exception, Value* message, Value* traceba
         if (message != nullptr && message->object() != Py_None) arguments.positional.push_back(message);
         exception = co_await operations::call(tracer, type, arguments);
     }
+    if (exception->kind != Kind::Exception && PyExceptionClass_Check(exception->type()))
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "an exception object that existed before the call is thrown into a generator");
     if (exception->kind != Kind::Exception)
         tracer.raise(PyExc_TypeError, "exceptions must be classes or instances deriving from BaseException, not " +
                                           std::string(exception->type()->tp_name));

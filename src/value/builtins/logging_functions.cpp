@@ -5,6 +5,7 @@
 #include "base/python_error.h"
 #include "torch/config_setting.h"
 #include "value/effect_log.h"
+#include "value/torch_modes.h"
 
 namespace stator {
 
@@ -80,6 +81,9 @@ bool LoggingFunctions::ignores(PyObject* function, const Arguments& arguments) c
 Value* LoggingFunctions::call(Tracer& tracer, PyObject* function, const Arguments& arguments) const {
     if (ignores(function, arguments)) return tracer.none();
     if (!holds(reordered_, function)) return nullptr;
+    if (tracer.modes().has_function_modes())
+        tracer.break_graph(BreakKind::InputOutput,
+                           "a function in reorderable_logging_functions is called inside of a torch function mode");
     for (Value* value : arguments.positional) {
         tracer.realize(value);
         const bool is_fixed =

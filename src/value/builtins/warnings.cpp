@@ -14,7 +14,6 @@
 #include "value/effect_log.h"
 #include "value/kinds/class.h"
 #include "value/kinds/constant.h"
-#include "value/kinds/exception.h"
 #include "value/kinds/sequence.h"
 #include "value/protocol/operations.h"
 #include "value/tracer.h"
@@ -47,10 +46,23 @@ bool applies(PyObject* filter, PyObject* warning) {
            matches(item(kMessage), part(warning, kText)) && matches(item(kOfModule), part(warning, kModule));
 }
 
-/// Whether `warnings.filters` turn the warning into an exception now.
+/// Whether showing a warning runs code of the program, which may raise an exception.
+bool is_shown_by_program(PyObject* module) {
+    Ref<> shown = checked(PyObject_GetAttrString(module, "showwarning"));
+    if (shown.get() != checked(PyObject_GetAttrString(module, "_showwarning_orig")).get()) return true;
+    Ref<> implementation = checked(PyObject_GetAttrString(module, "_showwarnmsg_impl"));
+    // `catch_warnings(record=True)` puts `list.append` in its place.
+    if (PyCFunction_Check(implementation.get())) return false;
+    return !PyFunction_Check(implementation.get()) ||
+           PyFunction_GET_GLOBALS(implementation.get()) != PyModule_GetDict(module);
+}
+
+/// Whether issuing the warning now may raise an exception: `warnings.filters` turn it into one, or code of the program
+/// shows it.
 PyObject* is_error(PyObject*, PyObject* warning) {
     try {
         Ref<> module = checked(PyImport_ImportModule("warnings"));
+        if (is_shown_by_program(module.get())) Py_RETURN_TRUE;
         Ref<> filters = checked(PySequence_Tuple(checked(PyObject_GetAttrString(module.get(), "filters")).get()));
         Ref<> action = checked(PyObject_GetAttrString(module.get(), "defaultaction"));
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(filters.get()); ++i) {
@@ -110,15 +122,9 @@ struct WarningValue final : Value {
     tracer.break_graph(BreakKind::InputOutput, why);
 }
 
-/// The text of a warning, and its class if it is given as an instance.
-Ref<> text_of(Tracer& tracer, Value* message, PyTypeObject** category) {
+/// The text of a warning. An instance of its class is left to Python: it may have attributes and a text of its own.
+Ref<> text_of(Tracer& tracer, Value* message) {
     tracer.realize(message);
-    auto* exception = cast<ExceptionValue>(message);
-    if (exception != nullptr && exception->source == nullptr && exception->arguments.size() == 1) {
-        *category = exception->class_;
-        message = exception->arguments[0];
-        tracer.realize(message);
-    }
     Ref<> text = message->as_constant(tracer);
     if (!text || !PyUnicode_CheckExact(text.get())) leave_to_python(tracer);
     return text;
@@ -133,10 +139,10 @@ PyTypeObject* category_of(Tracer& tracer, Value* given) {
     return type->held;
 }
 
-/// Creating an instance of another class would run code of the program.
+/// Creating an instance of another class, or asking for its text, would run code of the program.
 bool is_plain_warning(PyTypeObject* type) {
-    return type->tp_new == reinterpret_cast<PyTypeObject*>(PyExc_Warning)->tp_new &&
-           type->tp_init == reinterpret_cast<PyTypeObject*>(PyExc_Warning)->tp_init;
+    auto* plain = reinterpret_cast<PyTypeObject*>(PyExc_Warning);
+    return type->tp_new == plain->tp_new && type->tp_init == plain->tp_init && type->tp_str == plain->tp_str;
 }
 
 // --- filters that the program changes in the captured region
@@ -227,21 +233,24 @@ Outcome warns(Tracer& tracer, const Arguments& arguments) {
         if (type != nullptr && is_ignored(tracer, type)) return tracer.none();
         leave_to_python(tracer, "a warning is issued after the filters of warnings have changed");
     }
-    PyTypeObject* category = nullptr;
-    Ref<> text = text_of(tracer, message, &category);
-    if (category == nullptr) category = category_of(tracer, given(1, "category"));
+    Ref<> text = text_of(tracer, message);
+    PyTypeObject* category = category_of(tracer, given(1, "category"));
     Ref<> depth = level == nullptr ? checked(PyLong_FromLong(1)) : level->as_constant(tracer);
     if (!depth || !PyLong_CheckExact(depth.get()) || !is_plain_warning(category)) leave_to_python(tracer);
-    const std::optional<Caller> caller = caller_of(tracer, PyLong_AsLong(depth.get()));
+    // Between two frames of a trace there may be one more outside of it, of a Python function that is modelled.
+    const bool is_for_this_line = PyLong_AsLong(depth.get()) == 1;
     PyErr_Clear();
-    if (!caller) leave_to_python(tracer, "a warning is issued for a line outside of the compiled function");
+    if (!is_for_this_line) leave_to_python(tracer, "a warning is issued for the line of a caller (stacklevel)");
+    const std::optional<Caller> caller = caller_of(tracer);
+    if (!caller) leave_to_python(tracer);
     PyObject* module = PyDict_GetItemWithError(caller->globals, interned("__name__"));
     if (module == nullptr || !PyUnicode_Check(module)) leave_to_python(tracer);
     PyObject* warning = tracer.keep(checked(Py_BuildValue("(OOOiOO)", text.get(), category, caller->code->co_filename,
                                                           caller->line, module, caller->globals)));
     Answer is_fatal = ask(tracer.provenance(), asking_function(), warning);
     tracer.realize(tracer.outside(is_fatal.source, is_fatal.object.get()));
-    if (is_fatal.object.get() == Py_True) leave_to_python(tracer, "a warning is an exception");
+    if (is_fatal.object.get() == Py_True)
+        leave_to_python(tracer, "a warning is an exception, or shown by a function of the program");
     tracer.effects().log({PlanOp::Call, {tracer.make<WarningValue>(warning)}, issuing_function()});
     return tracer.none();
 }

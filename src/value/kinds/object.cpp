@@ -175,10 +175,10 @@ void ObjectValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* valu
         return;
     }
     if (kind == Kind::Object) tracer.effects().note_change_of_made(this);
-    for (auto& attribute : attributes) {
-        if (attribute.first != name.get()) continue;
-        tracer.on_undo([place = &attribute, before = attribute.second] { place->second = before; });
-        attribute.second = value;
+    for (std::size_t i = 0; i < attributes.size(); ++i) {
+        if (attributes[i].first != name.get()) continue;
+        tracer.on_undo([this, i, before = attributes[i].second] { attributes[i].second = before; });
+        attributes[i].second = value;
         return;
     }
     if (!can_hold(class_, name)) refuse_attribute(tracer, this, name, value == nullptr);

@@ -19,6 +19,7 @@
 #include "value/tensor/function_transforms.h"
 #include "value/tensor/gradients.h"
 #include "value/tensor/known_contents.h"
+#include "value/torch_modes.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -69,6 +70,9 @@ Value* gradient(Tracer& tracer, TensorValue* tensor) {
     if (tensor->is_of_object)
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            ".grad of a tensor of class " + type_name(Py_TYPE(tensor->outside)) + " is read");
+    // And so would the modes of the program, which are active while later calls check guards.
+    if (!tracer.modes().function_modes_at_entry().empty())
+        tracer.break_graph(BreakKind::UnsupportedTensor, ".grad of a tensor is read inside of a torch function mode");
     Ref<> held = checked(PyObject_GetAttrString(tensor->outside, "grad"));
     return tracer.outside(tracer.provenance().child(tensor->source, Access::Member, interned("grad"), 0, held.get()),
                           held.get());

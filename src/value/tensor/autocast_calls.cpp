@@ -37,6 +37,13 @@ PyObject* function() {
     return found;
 }
 
+/// After a graph break the plan enters the open contexts again, and sets nothing that has been set inside of them.
+void expect_no_open_autocast(Tracer& tracer) {
+    for (const TorchModes::EnteredContext& context : tracer.modes().contexts())
+        if (context.restores == TorchModes::Restores::Autocast)
+            refuse(tracer, "autocast is switched by hand inside of a context of autocast");
+}
+
 void expect_plain_graph(Tracer& tracer) {
     if (tracer.deferred_graphs().is_open())
         refuse(tracer, "autocast is switched in a backward pass or in a function of a higher-order operation");
@@ -64,6 +71,7 @@ Setting setting_of(Tracer& tracer, const Arguments& arguments, const char* devic
 
 graph::Node* set(Tracer& tracer, PyObject* function, const Arguments& arguments, const torch_room::Modes& modes) {
     expect_plain_graph(tracer);
+    expect_no_open_autocast(tracer);
     graph::Node* node = tracer.recorder().emit_effect(function, arguments);
     // If the graph fails, the modes are restored.
     node->is_visible_to_program = false;
@@ -113,6 +121,7 @@ int nesting_at_entry(Tracer& tracer) {
 template <const char* kName, int kStep>
 Outcome change_nesting(Tracer& tracer, const Arguments& arguments) {
     expect_plain_graph(tracer);
+    expect_no_open_autocast(tracer);
     const int before = nesting_at_entry(tracer);
     // (The program may notice a cache that was kept or cleared.)
     tracer.recorder().emit_effect(function<kName>(), arguments)->location = nullptr;  // as in TorchDynamo's graphs

@@ -5,6 +5,7 @@
 #include "base/imported.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "torch/known.h"
 #include "torch/wrappers.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/sequence.h"
@@ -28,7 +29,12 @@ Ref<> constant_of(Tracer& tracer, Value* value) {
     if (SequenceValue* sequence = as_sequence(value)) {
         Ref<> list = checked(PyList_New(0));
         for (Value* item : sequence->all(tracer)) checked(PyList_Append(list.get(), constant_of(tracer, item).get()));
-        return value->kind == Kind::List ? std::move(list) : checked(PyList_AsTuple(list.get()));
+        if (value->type() == &PyList_Type) return list;
+        Ref<> tuple = checked(PyList_AsTuple(list.get()));
+        if (value->type() == &PyTuple_Type) return tuple;
+        if (value->type() == torch_room::known().size_class)
+            return checked(
+                PyObject_CallOneArg(reinterpret_cast<PyObject*>(torch_room::known().size_class), tuple.get()));
     }
     if (Ref<> constant = value->as_constant(tracer)) return constant;
     tracer.break_graph(BreakKind::UnsupportedTensor,

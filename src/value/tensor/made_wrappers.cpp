@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
+#include "base/check.h"
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
@@ -144,6 +146,32 @@ Ref<> instance_of_fakes(Tracer& tracer, TensorObjectValue* wrapper) {
     return made;
 }
 
+/// Whether `__tensor_flatten__` may have computed a part of the context from sizes.
+bool may_hold_sizes(PyObject* context) {
+    if (context == Py_None || PyUnicode_CheckExact(context) || PyType_Check(context)) return false;
+    if (PyDict_CheckExact(context)) {
+        Ref<> items = checked(PyDict_Items(context));
+        return may_hold_sizes(items.get());
+    }
+    const bool is_sequence = PyTuple_CheckExact(context) || PyList_CheckExact(context);
+    if (!is_sequence) return true;
+    Ref<> items = checked(PySequence_Tuple(context));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i)
+        if (may_hold_sizes(PyTuple_GET_ITEM(items.get(), i))) return true;
+    return false;
+}
+
+/// The node holds the context of this call, so sizes that the context may depend on are constants.
+void specialize_sizes(Tracer& tracer, const TensorObjectValue* wrapper, const Arguments& inner) {
+    for (Value* tensor : inner.positional)
+        torch_room::for_each_dim(*static_cast<TensorValue*>(tensor)->meta, [](Dim dim) { std::ignore = dim.value(); });
+    for (Value* layout : wrapper->layout) {
+        const std::optional<Dims> dims = dims_of(tracer, layout);
+        STATOR_CHECK(dims.has_value(), "a layout consists of numbers");
+        for (Dim dim : *dims) std::ignore = dim.value();
+    }
+}
+
 Value* emit_node(Tracer& tracer, TensorObjectValue* wrapper) {
     static PyObject* const unflatten = imported("stator.wrappers", "Unflatten");
     Ref<> fake = instance_of_fakes(tracer, wrapper);
@@ -158,6 +186,7 @@ Value* emit_node(Tracer& tracer, TensorObjectValue* wrapper) {
         if (tensor == nullptr) refuse(tracer, wrapper->class_, "whose inner tensors are computed when they are read");
         inner.positional.push_back(tensor);
     }
+    if (may_hold_sizes(PyTuple_GET_ITEM(parts.get(), 1))) specialize_sizes(tracer, wrapper, inner);
     static PyObject* const keywords[] = {interned("size"), interned("stride")};
     for (std::size_t i = 0; i < wrapper->layout.size(); ++i)
         inner.keywords.push_back({keywords[i], wrapper->layout[i]});

@@ -151,3 +151,36 @@ def test_a_second_backward_pass():
     for _ in range(2):
         y.sum().backward(retain_graph=True)
     assert parts(x.grad) == parts(x.detach() * 12)
+
+
+class Multiplied(TwoTensor):
+    """Its context is computed from a size when it is asked for, and is a factor of results."""
+
+    @staticmethod
+    def __new__(cls, inner, factor=None):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    def __init__(self, inner, factor=None):
+        self.inner, self.factor = inner, factor
+
+    def __tensor_flatten__(self):
+        return ["inner"], (self.inner.shape[0] if self.factor is None else self.factor,)
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return Multiplied(inner["inner"], *context)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        factor = args[0].__tensor_flatten__()[1][0]
+        return cls(func(*[one.inner if isinstance(one, cls) else one for one in args]) * factor)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_contexts_that_are_computed_from_sizes(dynamic):
+    def program(x):
+        return torch.add(Multiplied(x), 1).inner
+
+    compiled = stator.compile(program, backend="eager", dynamic=dynamic)
+    for size in (3, 5, 4, 5, 7):
+        assert torch.equal(compiled(torch.ones(size)), program(torch.ones(size)))
