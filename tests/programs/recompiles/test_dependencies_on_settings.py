@@ -14,11 +14,12 @@ case(
 )
 case(
     "math",
-    "import math\n",
+    # (Each change is made twice, for the compiled and for the uncompiled program.)
+    "import math\npi, sqrt = math.pi, math.sqrt\n",
     "return x*math.pi, math.sqrt(4)",
-    "math.pi2 = math.pi; math.pi = 3",
-    "math.pi = math.pi2; math.sqrt2 = math.sqrt; math.sqrt = lambda v: 9",
-    "math.sqrt = math.sqrt2",
+    "math.pi = 3",
+    "math.pi = pi; math.sqrt = lambda v: 9",
+    "math.sqrt = sqrt",
 )
 case("builtins", "import builtins\n", "return x+1, len([1,2]), max(1,2)", "max = lambda *a: 'm'")
 case(
