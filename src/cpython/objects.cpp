@@ -53,12 +53,14 @@ Ref<> type_dict(PyTypeObject* type) {
 Borrowed<> lookup_in_mro(PyTypeObject* type, PyObject* name, PyTypeObject** owner) {
     PyObject* mro = type->tp_mro;
     if (mro == nullptr) return nullptr;
+    // Answered from CPython's cache in most cases.
+    if (owner == nullptr) return _PyType_Lookup(type, name);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
         auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
         Ref<> dict = type_dict(base);
         if (!dict) continue;
         if (PyObject* found = PyDict_GetItemWithError(dict.get(), name)) {
-            if (owner != nullptr) *owner = base;
+            *owner = base;
             return found;
         }
         PyErr_Clear();

@@ -22,8 +22,8 @@ Py_ssize_t dict_offset(PyObject* object);
 /// `name` has to be an exact `str`.
 Borrowed<> instance_attribute(PyObject* object, PyObject* name);
 
-/// Looks `name` up along the MRO, without binding or caching. `owner`, if given, is set on success to the class that
-/// defines it.
+/// Looks `name` up along the MRO, without binding. `owner`, if given, is set on success to the class that
+/// defines it; without it, the lookup is answered by CPython's own cache.
 Borrowed<> lookup_in_mro(PyTypeObject* type, PyObject* name, PyTypeObject** owner = nullptr);
 
 /// The class's own dictionary; its bases' are not in it.

@@ -8,6 +8,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/objects.h"
 #include "torch/known.h"
 
 namespace stator::torch_room {
@@ -107,29 +108,31 @@ bool is_operator(PyObject* callable) {
 }
 
 /// One of torch._dynamo's sets of ids, for `allow_in_graph` and `disallow_in_graph`. Empty until torch._dynamo is
-/// imported.
+/// imported. Every inlined call looks into them, so they are read from dicts, without attribute protocols.
 class UserSet {
   public:
     explicit UserSet(const char* name) : name_(name) {}
 
     bool has(PyObject* callable) {
-        static PyObject* key = PyUnicode_InternFromString("torch._dynamo.trace_rules");
-        PyObject* rules = PyDict_GetItemWithError(PyImport_GetModuleDict(), key);
-        if (rules == nullptr) return false;
-        ErrorAside aside;
-        Ref<> holder = Ref<>::steal(PyObject_GetAttrString(rules, name_));
-        Ref<> ids = holder ? Ref<>::steal(PyObject_GetAttrString(holder.get(), "function_ids")) : Ref<>();
-        if (!ids || !PyAnySet_Check(ids.get())) {
-            PyErr_Clear();
-            return false;
-        }
+        PyObject* ids = function_ids();
+        if (ids == nullptr || !PyAnySet_Check(ids) || PySet_GET_SIZE(ids) == 0) return false;
         Ref<> id = Ref<>::steal(PyLong_FromVoidPtr(callable));
-        int found = PySet_Contains(ids.get(), id.get());
+        ErrorAside aside;
+        int found = PySet_Contains(ids, id.get());
         PyErr_Clear();
         return found == 1;
     }
 
   private:
+    /// The set inside of the `FunctionIdSet`, which makes it when it is first called; null without torch._dynamo.
+    PyObject* function_ids() const {
+        PyObject* rules =
+            PyDict_GetItemWithError(PyImport_GetModuleDict(), interned("torch._dynamo.trace_rules"));
+        if (rules == nullptr || !PyModule_Check(rules)) return nullptr;
+        PyObject* holder = PyDict_GetItemWithError(PyModule_GetDict(rules), interned(name_));
+        return holder == nullptr ? nullptr : cpython::instance_attribute(holder, interned("function_ids")).get();
+    }
+
     const char* name_;
 };
 

@@ -154,13 +154,25 @@ std::string type_short_name(PyTypeObject* type) {
 
 namespace {
 
+PyObject* class_dict_at(PyTypeObject* type, Py_ssize_t position) {
+    return cpython::class_dict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, position)));
+}
+
+/// Whether the trace has changed attributes of a class in the MRO.
+bool has_changed_class(Tracer& tracer, PyTypeObject* type) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i)
+        if (changed_dict(tracer, class_dict_at(type, i)) != nullptr) return true;
+    return false;
+}
+
 /// Looks a name up along an MRO among the class attributes that the trace has changed; false if none is found.
 bool changed_class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, Value** value, PyObject** found) {
+    if (!has_changed_class(tracer, type)) return false;
     bool met_change = false;
     *value = nullptr;
     *found = nullptr;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-        PyObject* dict = cpython::class_dict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i)));
+        PyObject* dict = class_dict_at(type, i);
         if (DictValue* changed = changed_dict(tracer, dict)) {
             if (auto known = changed->overlaid(tracer, tracer.constant(name))) {
                 met_change = true;
