@@ -165,9 +165,9 @@ class DirectBuilder {
 
     /// Names that `torch.fx` creates later continue from these counters.
     void write_counts(const Graph& graph) {
-        for (const auto& [base, count] : graph.names().counts()) {
-            Ref<> number = checked(PyLong_FromLong(count));
-            checked(PyDict_SetItem(tables_.counts.get(), text(base).get(), number.get()));
+        for (const auto& [name, base] : graph.names().bases()) {
+            Ref<> number = checked(PyLong_FromLong(base.count));
+            checked(PyDict_SetItem(tables_.counts.get(), text(name).get(), number.get()));
         }
     }
 

@@ -140,17 +140,34 @@ std::string Names::create(std::string_view wanted) {
     return create_like(is_legal ? std::string(wanted) : legal_identifier(wanted));
 }
 
+Names::Base& Names::base_of(std::string_view text) {
+    if (auto found = bases_.find(text); found != bases_.end()) return found->second;
+    std::string name(text);
+    const bool is_reserved = is_reserved_name(name);
+    return bases_.emplace(std::move(name), Base{.is_reserved = is_reserved}).first->second;
+}
+
 std::string Names::create_like(std::string candidate) {
-    auto [base_view, number] = split_number(candidate);
-    std::string base(base_view);
-    long& count = counts_[base];
-    if (number < 0 || used_.contains(candidate)) {
-        number = count;
-        if (is_reserved_name(candidate)) candidate = base + "_" + std::to_string(++number);
+    auto [base_text, number] = split_number(candidate);
+    Base& base = base_of(base_text);
+    const std::size_t base_size = base_text.size();
+    auto take_next_number = [&] {
+        candidate.resize(base_size);
+        candidate += '_';
+        candidate += std::to_string(++number);
+    };
+    if (number < 0) {
+        number = base.count;
+        if (base.is_reserved || base.is_used)
+            take_next_number();
+        else
+            base.is_used = true;
+    } else if (used_.contains(candidate)) {
+        number = base.count;
+        if (is_reserved_name(candidate)) take_next_number();
     }
-    while (used_.contains(candidate)) candidate = base + "_" + std::to_string(++number);
-    count = number;
-    used_.insert(candidate);
+    while (!used_.insert(candidate).second) take_next_number();
+    base.count = number;
     return candidate;
 }
 

@@ -41,12 +41,25 @@ class Names {
     /// The same if `wanted` is a legal name.
     std::string create_like(std::string candidate);
 
-    /// The counter of each base name, from which `torch.fx` continues.
-    const std::unordered_map<std::string, long>& counts() const { return counts_; }
+    /// What is known of a base name: `add` of `add_12`.
+    struct Base {
+        long count = 0;  // the number that was given last; `torch.fx` continues from it
+        bool is_reserved = false;
+        bool is_used = false;  // the base itself is a name that was given
+    };
+    /// Finds texts without making strings of them.
+    struct HashText {
+        using is_transparent = void;
+        std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+    };
+    using Bases = std::unordered_map<std::string, Base, HashText, std::equal_to<>>;
+    const Bases& bases() const { return bases_; }
 
   private:
+    Base& base_of(std::string_view text);
+
     std::unordered_set<std::string> used_;
-    std::unordered_map<std::string, long> counts_;
+    Bases bases_;
 };
 
 /// Whether a variable can't have this name: keywords, builtins and the globals of code that `torch.fx` generates.

@@ -154,8 +154,10 @@ Modes current_modes() {
     modes.grad = autograd.get_grad_mode();
     modes.inference = autograd.get_inference_mode();
     modes.autocast_cache = at::autocast::is_autocast_cache_enabled();
+    // Read for each node: mostly one look at the keys answers for all devices.
+    const bool is_off = autocast_is_off(thread_keys().excluded);
     for (std::size_t i = 0; i < kAutocastDevices; ++i)
-        modes.autocast[i] = {at::autocast::is_autocast_enabled(kDevices[i]),
+        modes.autocast[i] = {!is_off && at::autocast::is_autocast_enabled(kDevices[i]),
                              static_cast<Dtype>(at::autocast::get_autocast_dtype(kDevices[i]))};
     return modes;
 }

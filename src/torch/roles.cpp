@@ -126,8 +126,7 @@ class UserSet {
   private:
     /// The set inside of the `FunctionIdSet`, which makes it when it is first called; null without torch._dynamo.
     PyObject* function_ids() const {
-        PyObject* rules =
-            PyDict_GetItemWithError(PyImport_GetModuleDict(), interned("torch._dynamo.trace_rules"));
+        PyObject* rules = PyDict_GetItemWithError(PyImport_GetModuleDict(), interned("torch._dynamo.trace_rules"));
         if (rules == nullptr || !PyModule_Check(rules)) return nullptr;
         PyObject* holder = PyDict_GetItemWithError(PyModule_GetDict(rules), interned(name_));
         return holder == nullptr ? nullptr : cpython::instance_attribute(holder, interned("function_ids")).get();

@@ -1,6 +1,7 @@
 #include "value/builtins/builtin.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/imported.h"
 #include "base/python_error.h"
@@ -62,6 +63,8 @@ void Handlers::add_once_imported(const char* module, const char* name, Handler h
 /// Adds the functions of modules that were imported since. False if there are none.
 bool Handlers::add_imported() {
     PyObject* const modules = PyImport_GetModuleDict();
+    // Asked at every call of a function without a handler: nothing was imported if the number of modules is the same.
+    if (PyDict_GET_SIZE(modules) == std::exchange(known_modules_, PyDict_GET_SIZE(modules))) return false;
     auto is_waiting = [&](const Waiting& each) { return PyDict_Contains(modules, each.module) != 1; };
     const auto first = std::ranges::stable_partition(waiting_, is_waiting).begin();
     const std::vector<Waiting> imported(first, waiting_.end());

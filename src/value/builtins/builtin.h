@@ -45,6 +45,7 @@ class Handlers {
 
     std::unordered_map<PyObject*, Handler> handlers_;
     std::vector<Waiting> waiting_;
+    Py_ssize_t known_modules_ = 0;  // in `sys.modules` when `waiting_` was last looked through
     std::unordered_set<PyObject*> pure_;
     std::unordered_set<PyTypeObject*> pure_classes_;
 };
