@@ -12,6 +12,7 @@
 #include <torch/csrc/autograd/anomaly_mode.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/imported.h"
 #include "base/names.h"
@@ -125,13 +126,15 @@ constexpr Switch kSwitches[] = {
 
 static_assert(std::size(kSwitches) + kPackedBits == 32);
 
+template <std::size_t... kIndex>
+std::uint32_t read_switches(const at::Context& context, std::index_sequence<kIndex...>) {
+    return ((kSwitches[kIndex].is_on(context) ? 1U << kIndex : 0U) | ...);
+}
+
+/// Written out by the compiler: every check of guards reads them.
 std::uint32_t read_switches(const at::Context& context) {
-    std::uint32_t bits = 0, bit = 1;
-    for (const Switch& one : kSwitches) {
-        if (one.is_on(context)) bits |= bit;
-        bit <<= 1;
-    }
-    return bits | packed_settings() << std::size(kSwitches);
+    return read_switches(context, std::make_index_sequence<std::size(kSwitches)>()) | packed_settings()
+                                                                                          << std::size(kSwitches);
 }
 
 }  // namespace

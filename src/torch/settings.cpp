@@ -6,7 +6,7 @@
 #include <c10/core/DefaultDtype.h>
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "base/imported.h"
 #include "base/python_error.h"
@@ -34,13 +34,13 @@ constexpr AttentionKernel kKernels[] = {
 };
 static_assert(std::size(kKernels) == kAttentionKernels && at::num_sdp_backends == kAttentionKernels);
 
+/// Written out by the compiler: every check of guards reads them.
+template <std::size_t... kIndex>
+std::uint8_t enabled_kernels(const at::Context& context, std::index_sequence<kIndex...>) {
+    return static_cast<std::uint8_t>(((kKernels[kIndex].is_on(context) ? 1U << kIndex : 0U) | ...));
+}
 std::uint8_t enabled_kernels(const at::Context& context) {
-    std::uint8_t bits = 0, bit = 1;
-    for (const AttentionKernel& kernel : kKernels) {
-        if (kernel.is_on(context)) bits |= bit;
-        bit = static_cast<std::uint8_t>(bit << 1);
-    }
-    return bits;
+    return enabled_kernels(context, std::make_index_sequence<kAttentionKernels>());
 }
 
 std::array<std::int8_t, kAttentionKernels> kernel_order() {
@@ -102,7 +102,7 @@ std::uint32_t packed_order(at::Context& context) {
     static Order known{};
     static std::uint32_t packed = 0;
     const Order order = context.sDPPriorityOrder();
-    if (packed != 0 && std::memcmp(&order, &known, sizeof(order)) == 0) return packed;
+    if (packed != 0 && order == known) return packed;
     known = order;
     packed = 0;
     for (at::SDPBackend kernel : order) packed = packed << kKernelBits | (static_cast<std::uint32_t>(kernel) + 1);
