@@ -49,7 +49,10 @@ def main() -> None:
     seconds = time.monotonic() - start
     counts = ", ".join(f"{value} {name}" for name, value in asdict(totals.summary).items())
     print(f"{counts} in {seconds:.0f} s; {totals.invalid} could not start; {len(totals.findings)} differ")
-    for finding in sorted(totals.findings, key=lambda one: one.seed)[: options.most]:
+    findings = sorted(totals.findings, key=lambda one: one.seed)
+    for finding in findings:  # all of them, before any is shrunk: that takes long
+        print(f"{finding.seed} {finding.backend}: {finding.answer.splitlines()[0][:150]}", flush=True)
+    for finding in findings[: options.most]:
         name = f"seed_{finding.seed}_{finding.backend}.py"
         text = as_file(finding, options.shrink, name)
         print(f"\n# ---- {name} " + "-" * 60 + f"\n{text}", flush=True)

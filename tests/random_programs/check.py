@@ -121,6 +121,8 @@ class World:
             self.entry = self.namespace["f"]
         except Exception as error:
             raise Invalid(error) from error
+        if not isinstance(self.steps, list):  # while a program is shrunk
+            raise Invalid("no steps")
         if compile is not None:
             self.entry = compile(self.entry)
         self.arguments: tuple = ()
