@@ -18,6 +18,8 @@ from torch._guards import CompileContext, TracingContext, tracing
 from .symbols import LazyNumber, Symbols
 
 if TYPE_CHECKING:
+    from types import CodeType
+
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx import GraphModule
 
@@ -29,7 +31,7 @@ class ModeCell:
     share one cell, so that the tracing context of the backend has the same mode as the nodes.
     """
 
-    __slots__ = ("__weakref__", "_examples", "_mode", "_module", "symbols")
+    __slots__ = ("__weakref__", "_examples", "_mode", "_module", "symbols", "traced_code")
 
     def __init__(self) -> None:
         self._mode: FakeTensorMode | None = None
@@ -37,6 +39,8 @@ class ModeCell:
         self.symbols: Symbols | None = None
         self._module: weakref.ref[GraphModule] | None = None
         self._examples: list[Any] = []
+        # Of the frame and of all calls that were inlined, in order; set by the engine for compilers.
+        self.traced_code: list[CodeType] = []
 
     def describe(self, symbols: list[tuple[Any, ...]], relations: list[str], unbacked: list[tuple[Any, ...]]) -> None:
         """Called by the engine if there are symbols."""
@@ -200,7 +204,7 @@ def tracing_context(graph_module: GraphModule) -> Iterator[TracingContext]:
     """The tracing context that torch.compile's backends expect."""
     context = _Context(lambda: mode_of(graph_module))
     # `TracingContext.get_traced_code()`: by the files in it caches tell whether what they hold is outdated.
-    context.traced_code = list(dict.fromkeys(graph_module.__dict__.get("_stator_traced_code", ())))
+    context.traced_code = list(dict.fromkeys(cell_of(graph_module).traced_code))
     # By this key compilers know a module of torch.compile, and look which of its inputs stay where they are.
     graph_module.meta.setdefault("dynamo_compile_id", CompileContext.current_compile_id())
     with tracing(context):

@@ -130,12 +130,14 @@ std::optional<GuardProgram> make_guards(const CaptureRequest& request, const Tra
     }
 }
 
-/// For compilers that ask the tracing context of torch.compile.
+/// For compilers that ask the tracing context of torch.compile. Not in the module's own dict, of which they pickle all for the keys
+/// of their caches: code objects can't be pickled.
 void show_traced_code(const Trace& trace, Borrowed<> module) {
     Ref<> codes = checked(PyList_New(0));
     for (const Ref<PyCodeObject>& code : trace.traced_code)
         checked(PyList_Append(codes.get(), reinterpret_cast<PyObject*>(code.get())));
-    checked(PyObject_SetAttrString(module, "_stator_traced_code", codes.get()));
+    Ref<> cell = checked(PyObject_GetAttr(module, interned("_stator_fake_mode")));
+    checked(PyObject_SetAttrString(cell.get(), "traced_code", codes.get()));
 }
 
 Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, CaptureReport& report) {
