@@ -130,8 +130,8 @@ std::optional<GuardProgram> make_guards(const CaptureRequest& request, const Tra
     }
 }
 
-/// For compilers that ask the tracing context of torch.compile. Not in the module's own dict, of which they pickle all for the keys
-/// of their caches: code objects can't be pickled.
+/// For compilers that ask the tracing context of torch.compile. Not in the module's own dict, of which they pickle all
+/// for the keys of their caches: code objects can't be pickled.
 void show_traced_code(const Trace& trace, Borrowed<> module) {
     Ref<> codes = checked(PyList_New(0));
     for (const Ref<PyCodeObject>& code : trace.traced_code)

@@ -25,8 +25,8 @@ constexpr Known kKnown[] = {
 };
 
 const Known* known(PyTypeObject* type) {
-    // A class created in Python is a heap type, so no user-defined class can match by its name. Every constant of a trace
-    // comes here, and the first letter decides for nearly all.
+    // A class created in Python is a heap type, so no user-defined class can match by its name. Every constant of a
+    // trace comes here, and the first letter decides for nearly all.
     if (type->tp_name[0] != 'n') return nullptr;
     if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 || std::strncmp(type->tp_name, "numpy.", 6) != 0) return nullptr;
     std::string_view name = type->tp_name + 6;
