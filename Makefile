@@ -238,7 +238,7 @@ lint: $(VENV)/.lint-ready $(BUILD)/build.ninja
 	$(IN_VENV)/ruff check $(PYTHON_FILES)
 	$(IN_VENV)/python tools/rooms.py
 	$(IN_VENV)/mypy
-	$(IN_VENV)/python tools/tidy.py $(BUILD) --jobs $(JOBS) $(foreach room,$(TIDY_ROOMS),src/$(room)/*.cpp)
+	$(IN_VENV)/python tools/tidy.py $(BUILD) --jobs $(JOBS) $(wildcard $(foreach room,$(TIDY_ROOMS),src/$(room)/*.cpp src/$(room)/*/*.cpp))
 
 tidy: $(VENV)/.lint-ready $(BUILD)/build.ninja
 	$(IN_VENV)/python tools/tidy.py $(BUILD) --jobs $(JOBS) $(FILES)

@@ -35,6 +35,7 @@ class Figures:
     symbolic: Timed
     theirs: Timed
     relations: int
+    ranges: int
     their_relations: int
     their_guards: int
 
@@ -48,8 +49,8 @@ class Figures:
 
     @property
     def for_relation(self) -> float:
-        """What a relation adds to a cached call."""
-        return max(0.0, self.symbolic.cached - self.static.cached) / max(1, self.relations)
+        """What a relation or a range adds to a cached call: that a symbol is at least 2 is checked as well."""
+        return max(0.0, self.symbolic.cached - self.static.cached) / max(1, self.relations + self.ranges)
 
 
 def measure(program: Program, systems: tuple[System, System], repeats: Repeats) -> Figures:
@@ -63,7 +64,7 @@ def measure(program: Program, systems: tuple[System, System], repeats: Repeats) 
     for system in systems:
         system.reset()
     static, symbolic, of_dynamo = (timed for _, _, timed in runs)
-    return Figures(static, symbolic, of_dynamo, relations_of(program), *guards_of_dynamo(program, theirs))
+    return Figures(static, symbolic, of_dynamo, *conditions_of(program), *guards_of_dynamo(program, theirs))
 
 
 def recorded(program: Program, system: System, dynamic: bool) -> list[Any]:
@@ -85,14 +86,17 @@ def measure_once(program: Program, system: System, dynamic: bool, outputs: list[
     timed.captures = len(backend.nodes)
 
 
-def relations_of(program: Program) -> int:
+def conditions_of(program: Program) -> tuple[int, int]:
+    """What each call checks: relations between sizes, and the least value of each symbol of its own."""
     import stator
 
     function, arguments = made(program)
     stator.reset()
     with stator.watch() as report:
         stator.compile(function, dynamic=True)(*arguments)
-    return sum(len(capture.relations) for capture in report.captures)
+    symbols = [symbol for capture in report.captures for symbol in capture.symbols]
+    ranges = sum("at least" in symbol and "equal to" not in symbol for symbol in symbols)
+    return sum(len(capture.relations) for capture in report.captures), ranges
 
 
 def guards_of_dynamo(program: Program, system: System) -> tuple[int, int]:
@@ -110,7 +114,7 @@ def guards_of_dynamo(program: Program, system: System) -> tuple[int, int]:
 def table(measured: Sequence[tuple[Program, Figures]]) -> str:
     rows = [
         ["program", "fixed sizes", "symbols", "of fixed", "torch._dynamo", "times less", "cached, fixed",
-         "cached, symbols", "torch._dynamo", "relations", "each", "its guards on sizes", "all its guards", ""]
+         "cached, symbols", "torch._dynamo", "relations", "ranges", "each", "its guards on sizes", "all its guards", ""]
     ]  # fmt: skip
     for program, each in measured:
         verdicts = {
@@ -129,6 +133,7 @@ def table(measured: Sequence[tuple[Program, Figures]]) -> str:
                 seconds(each.symbolic.cached),
                 seconds(each.theirs.cached),
                 str(each.relations),
+                str(each.ranges),
                 f"{each.for_relation * 1e9:.0f} ns",
                 str(each.their_relations),
                 str(each.their_guards),
@@ -137,7 +142,7 @@ def table(measured: Sequence[tuple[Program, Figures]]) -> str:
         )
     if len(measured) > 1:
         mean = exp(sum(log(each.times_less) for _, each in measured) / len(measured))
-        rows.append(["geometric mean", "", "", "", "", f"{mean:.0f}", *[""] * 8])
+        rows.append(["geometric mean", "", "", "", "", f"{mean:.0f}", *[""] * 9])
     return f"Sizes that change: the first call and every later one with all sizes symbols\n{aligned(rows)}"
 
 

@@ -10,7 +10,7 @@
 #include "torch/arrays.h"
 #include "torch/fake.h"
 #include "torch/tensor.h"
-#include "trace/subgraph_modules.h"
+#include "trace/recorder/subgraph_modules.h"
 
 namespace stator {
 

@@ -12,7 +12,7 @@
 #include "graph/preparable.h"
 #include "graph/recorded_part.h"
 #include "graph/runner.h"
-#include "torch/prepared_calls.h"
+#include "torch/calls/prepared_calls.h"
 
 namespace stator::graph {
 

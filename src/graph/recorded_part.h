@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "torch/device_recording.h"
+#include "torch/recordings/device_recording.h"
 
 namespace stator::graph {
 

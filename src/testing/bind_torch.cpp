@@ -3,9 +3,9 @@
 
 #include "base/boundary.h"
 #include "base/python_error.h"
-#include "torch/device_recording.h"
 #include "torch/known.h"
 #include "torch/measurements.h"
+#include "torch/recordings/device_recording.h"
 
 namespace stator {
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "trace/call_stack.h"
-#include "trace/effects.h"
-#include "trace/exit_writer.h"
+#include "trace/exits/effects.h"
+#include "trace/exits/exit_writer.h"
+#include "trace/exits/lifetimes.h"
 #include "trace/frame.h"
-#include "trace/graph_recorder.h"
-#include "trace/lifetimes.h"
+#include "trace/recorder/graph_recorder.h"
 #include "trace/trace.h"
 #include "value/builtins/logging_functions.h"
 #include "value/caller.h"

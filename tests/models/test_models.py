@@ -83,7 +83,7 @@ def test_training_with_random_layers(make) -> None:
 def test_hooks_installed_by_the_first_call(training: bool) -> None:
     """The lock that is taken while the hooks are installed breaks the graph; afterwards the model is captured in one graph."""
     report = same_model(all_outputs, training, backend="eager", fullgraph=False)
-    assert report.breaks and all("lock." in one.reason for one in report.breaks)
+    assert report.breaks and all("a lock that existed" in one.reason for one in report.breaks)
     assert report.captures[-1].nodes > 20
 
 

@@ -1,5 +1,6 @@
 /// Functions of functorch that PyTorch's transforms (`torch.vmap`, `torch.func.grad`, ...) call. The transforms
-/// themselves are Python code, which is inlined; these become nodes of the graph (see trace/function_transforms.h).
+/// themselves are Python code, which is inlined; these become nodes of the graph (see
+/// trace/recorder/function_transforms.h).
 #include "value/tensor/function_transforms.h"
 
 #include <string>

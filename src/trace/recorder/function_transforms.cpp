@@ -1,0 +1,134 @@
+#include "trace/recorder/function_transforms.h"
+
+#include <algorithm>
+
+#include "base/imported.h"
+#include "base/python_error.h"
+#include "torch/fake.h"
+#include "value/deferred_graph.h"
+#include "value/kinds/sequence.h"
+#include "value/tensor/function_modes.h"
+
+namespace stator {
+
+bool is_wrapped(const TensorValue* tensor) {
+    return (tensor->meta->dispatch_keys & torch_room::trait::kFunctorch) != 0;
+}
+
+void FunctionTransforms::begin_call(PyCodeObject* code) {
+    if (tracer_.deferred_graphs().is_open())
+        tracer_.break_graph(BreakKind::UnsupportedTensor,
+                            "a function transform of torch.func in a backward pass or a checkpointed function");
+    if (torch_room::transform_depth() > 0)
+        tracer_.break_graph(BreakKind::UnsupportedTensor,
+                            "the compiled function is called inside of a torch.func transform");
+    expect_no_function_modes(tracer_, "a function transform of torch.func is called");
+    static PyObject* const are_hooks_enabled = imported("torch._C._autograd", "_saved_tensors_hooks_is_enabled");
+    if (checked(PyObject_CallNoArgs(are_hooks_enabled)).get() != Py_True)
+        tracer_.break_graph(BreakKind::UnsupportedTensor,
+                            "a function transform of torch.func where saved tensor hooks are disabled");
+    tracer_.on_undo([this, count = calls_.size()] {
+        leave();
+        calls_.resize(count);
+    });
+    called_ = code;
+    calls_.push_back(code);
+}
+
+void FunctionTransforms::end_call() {
+    if (has_levels())
+        tracer_.break_graph(BreakKind::UnsupportedTensor,
+                            "a function transform of torch.func returns inside its level");
+    called_ = nullptr;
+    forget_plain();
+}
+
+void FunctionTransforms::leave() {
+    levels_.leave();
+    called_ = nullptr;
+    forget_plain();
+}
+
+void FunctionTransforms::forget_plain() {
+    std::erase_if(fakes_, [](const auto& entry) { return torch_room::is_fake(entry.second.get()); });
+    plain_.clear();
+    returned_ = {};
+}
+
+bool FunctionTransforms::concern(std::span<TensorValue* const> tensors) const {
+    // (The caller of the compiled function may have wrapped tensors too.)
+    return has_levels() || std::ranges::any_of(tensors, [this](const TensorValue* tensor) {
+               return is_wrapped(tensor) && fakes_.contains(tensor->node);
+           });
+}
+
+Ref<> FunctionTransforms::fake_of(const graph::Node& node, std::span<TensorValue* const> tensors) {
+    if (auto known = fakes_.find(&node); known != fakes_.end()) return Ref<>::share(known->second.get());
+    auto value = std::ranges::find(tensors, &node, &TensorValue::node);
+    STATOR_CHECK(value != tensors.end(), "a tensor inside a function transform has no fake");
+    if (is_wrapped(*value))
+        tracer_.break_graph(BreakKind::UnsupportedTensor,
+                            "a tensor is used that another torch.func transform has wrapped");
+    torch_room::TensorMeta meta = *(*value)->meta;
+    for (Dim& size : meta.sizes) size = size.value();
+    for (Dim& stride : meta.strides) stride = stride.value();
+    meta.storage_offset = meta.storage_offset.value();
+    Ref<> fake = torch_room::make_fake(torch_room::fake_mode_of_thread(), meta);
+    if (is_called()) {
+        fakes_.emplace(&node, Ref<>::share(fake.get()));
+        plain_.emplace(fake.get(), *value);
+    }
+    return fake;
+}
+
+const shape::Answer& FunctionTransforms::infer(Arena& arena, const graph::Node& node,
+                                               std::span<TensorValue* const> tensors) {
+    auto* answer = arena.make<shape::Answer>();
+    try {
+        shape::TransformedCall made =
+            shape::infer_in_transform(arena, levels_, {node.kind, node.target, node.arguments, node.keywords},
+                                      [&](const graph::Node& argument) { return fake_of(argument, tensors); });
+        *answer = std::move(made.answer);
+        returned_ = std::move(made.returned);
+    } catch (const shape::GaveUp& gave_up) {
+        answer->status = gave_up.status;
+        answer->reason = gave_up.reason;
+    }
+    return *answer;
+}
+
+Ref<> FunctionTransforms::call(const graph::Node& node, std::span<TensorValue* const> tensors) {
+    try {
+        return shape::call_in_transform(levels_, {node.kind, node.target, node.arguments, node.keywords},
+                                        [&](const graph::Node& argument) { return fake_of(argument, tensors); });
+    } catch (const shape::GaveUp& gave_up) {
+        tracer_.break_graph(BreakKind::UnsupportedTensor, gave_up.reason);
+    }
+}
+
+Value* FunctionTransforms::note_result(Value* value) {
+    const auto known = plain_.find(returned_.get());
+    auto* tensor = cast<TensorValue>(value);
+    if (tensor != nullptr && known != plain_.end() && known->second != tensor) {
+        if (known->second->meta->requires_grad != tensor->meta->requires_grad)
+            tracer_.break_graph(BreakKind::UnsupportedTensor,
+                                "a function transform of torch.func writes to a tensor and gives it a gradient");
+        value = known->second;
+    }
+    note_fake(value, returned_.get());
+    returned_ = {};
+    return value;
+}
+
+void FunctionTransforms::note_fake(Value* value, PyObject* object) {
+    if (auto* tensor = cast<TensorValue>(value)) {
+        fakes_.insert_or_assign(tensor->node, Ref<>::share(object));
+        return;
+    }
+    SequenceValue* items = as_sequence(value);
+    if (items == nullptr || !(PyTuple_Check(object) || PyList_CheckExact(object))) return;
+    for (std::size_t i = 0; i < items->items.size(); ++i)
+        note_fake(items->items[i], PySequence_Fast_GET_ITEM(object, static_cast<Py_ssize_t>(i)));
+}
+
+}  // namespace stator
