@@ -2,7 +2,10 @@
 #pragma once
 
 #include <array>
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -45,6 +48,8 @@ class Interpreter final : public Tracer {
     FunctionValue* running_function() override { return stack_.innermost()->function; }
     /// See value/caller.h.
     std::optional<Caller> caller() const;
+    /// See value/builtins/config_patches.h.
+    void change_setting(std::string_view name, std::optional<bool> is_on);
     Value* class_cell_of_caller() override;
     Value* first_argument_of_caller() override;
     Value* exception_in_handling() override { return handled_exception(); }
@@ -166,6 +171,8 @@ class Interpreter final : public Tracer {
     GraphRecorder recorder_;
 
     TraceLog* const trace_log_;  // may be null
+    /// The settings that the program has changed in the trace, as they were before.
+    std::map<std::string, bool, std::less<>> first_settings_;
 
     std::vector<BytecodeFrame*> free_frames_;
     std::vector<Ref<PyCodeObject>> traced_code_;     // of all frames, in order

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "trace/recorder/function_transforms.h"
+#include "value/builtins/config_patches.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/set.h"
@@ -148,8 +149,10 @@ Value* assigned(std::span<const Effect> effects, std::size_t index) {
 }  // namespace
 
 void EffectWriter::replay(PlanBuilder& plan) const {
+    const std::vector<bool> is_left_out = balanced_patches(effects_);
     for (std::size_t i = 0; i < effects_.size(); ++i) {
         const Effect& effect = effects_[i];
+        if (is_left_out[i]) continue;
         if (effect.result != nullptr) {
             effect.result->rebuild(plan);
             continue;

@@ -4,6 +4,7 @@
 #include "base/python_error.h"
 #include "effect/plan.h"
 #include "source/query.h"
+#include "value/builtins/config_patches.h"
 #include "value/builtins/library.h"
 #include "value/effect_log.h"
 #include "value/kinds/context_variable.h"
@@ -105,6 +106,7 @@ Value* own_default(Tracer& tracer, ContextVariableValue* variable) {
 Outcome get_value(Tracer& tracer, const Arguments& arguments) {
     ContextVariableValue* variable = variable_of(tracer, arguments, "get");
     auto bound = bind_builtin(tracer, "get", arguments, {"self", "default"}, 1, 2);
+    if (Value* patched = patched_setting(tracer, variable->outside)) return patched;
     read(tracer, variable);
     if (variable->current != nullptr) return variable->current;
     if (bound[1] != nullptr) return bound[1];
@@ -120,29 +122,13 @@ void note_change(Tracer& tracer, ContextChange* change, bool is_known, Value* va
     set_undoably(tracer, variable->last_change, change);
 }
 
-/// Settings of TorchDynamo are such variables. They take effect where the program sets them: what follows is captured
-/// with them.
-bool is_setting_of_dynamo(PyObject* variable) {
-    Ref<> name = checked(PyUnicode_FromString("torch._dynamo.config"));
-    Ref<> module = Ref<>::steal(PyImport_GetModule(name.get()));
-    Ref<> all = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), "_config")) : Ref<>();
-    PyErr_Clear();
-    if (!all || !PyDict_Check(all.get())) return false;
-    PyObject *key = nullptr, *entry = nullptr;
-    for (Py_ssize_t at = 0; PyDict_Next(all.get(), &at, &key, &entry) != 0;) {
-        Ref<> held = Ref<>::steal(PyObject_GetAttrString(entry, "user_override"));
-        PyErr_Clear();
-        if (held.get() == variable) return true;
-    }
-    return false;
-}
-
 Outcome set_value(Tracer& tracer, const Arguments& arguments) {
     static PyTypeObject* const token_class = imported_class("contextvars", "Token");
     static PyObject* const set = method_of_class(&PyContextVar_Type, "set");
     ContextVariableValue* variable = variable_of(tracer, arguments, "set");
     auto bound = bind_builtin(tracer, "set", arguments, {"self", "value"}, 2, 2);
-    if (is_setting_of_dynamo(variable->outside))
+    // It takes effect where the program sets it: what follows is captured with it.
+    if (!name_of_dynamo_setting(variable->outside).empty())
         tracer.break_graph(BreakKind::UnknownFunction, "a setting of torch._dynamo.config is changed");
     auto* token = tracer.make<ContextChange>(token_class, variable, bound[1], set);
     note_change(tracer, token, /*is_known=*/true, bound[1]);

@@ -7,6 +7,7 @@ namespace stator {
 
 void register_named_tuples(Handlers& handlers);
 void register_context_variables(Handlers& handlers);
+void register_config_patches(Handlers& handlers);
 void register_questions(Handlers& handlers);
 void register_warnings(Handlers& handlers);
 

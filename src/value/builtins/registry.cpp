@@ -29,6 +29,7 @@ void register_all(Handlers& handlers) {
     register_caches(handlers);
     register_named_tuples(handlers);
     register_context_variables(handlers);
+    register_config_patches(handlers);
     register_questions(handlers);
     register_warnings(handlers);
     register_objects(handlers);
