@@ -238,10 +238,17 @@ def raise_recompile(callee: str, reasons: str) -> NoReturn:
     )
 
 
-def raise_recompile_in_stance(callee: str, code: CodeType, reasons: list[tuple[Any, str]]) -> NoReturn:
-    """Called by the engine for a capture in the stance 'fail_on_recompile'. `reasons` has the compile id and the guard
-    that failed of each entry, the last used one first."""
-    head = "Detected recompile when torch.compile stance is 'fail_on_recompile'."
+_RECOMPILES_IN_STANCES = {
+    "fail_on_recompile": "Detected recompile when torch.compile stance is 'fail_on_recompile'.",
+    "skip_guard_eval_unsafe": "Recompilation triggered with skip_guard_eval_unsafe stance. This usually means that you "
+    "have not warmed up your model with enough inputs such that you can guarantee no more recompilations.",
+}
+
+
+def raise_recompile_in_stance(stance: str, callee: str, code: CodeType, reasons: list[tuple[Any, str]]) -> NoReturn:
+    """Called by the engine for a capture that the stance forbids. `reasons` has the compile id and the guard that
+    failed of each entry, the last used one first."""
+    head = _RECOMPILES_IN_STANCES[stance]
     if reasons and all(compile_id is not None for compile_id, _ in reasons):
         raise RuntimeError(f"{head} {_recompile_in_torchs_words(code, reasons)}")
     lines = "".join(f"\n- {reason}" for _, reason in reasons) or " nothing was captured yet"

@@ -40,7 +40,9 @@ PyObject* owner_of(const Entry& entry) {
     return entry.owner ? PyWeakref_GET_OBJECT(entry.owner.get()) : nullptr;
 }
 
-[[noreturn]] void raise_recompile(const std::vector<Shared<Entry>> entries, cpython::Frame* frame, bytecode::Index at) {
+/// The stance, as the error names it, forbids a capture.
+[[noreturn]] void raise_recompile(const std::vector<Shared<Entry>> entries, cpython::Frame* frame, bytecode::Index at,
+                                  const char* stance) {
     Ref<> reasons = checked(PyList_New(0));
     for (const Shared<Entry>& entry : entries) {
         const std::string reason = entry->explain(frame);
@@ -48,15 +50,17 @@ PyObject* owner_of(const Entry& entry) {
         checked(PyList_Append(reasons.get(), checked(Py_BuildValue("(Os)", id.get(), reason.c_str())).get()));
     }
     Ref<> errors = checked(PyImport_ImportModule("stator.errors"));
-    checked(PyObject_CallMethod(errors.get(), "raise_recompile_in_stance", "sOO", callee_of(frame, at).print().c_str(),
-                                cpython::code_of(frame), reasons.get()));
+    checked(PyObject_CallMethod(errors.get(), "raise_recompile_in_stance", "ssOO", stance,
+                                callee_of(frame, at).print().c_str(), cpython::code_of(frame), reasons.get()));
     PyErr_SetString(PyExc_RuntimeError, "stator.errors.raise_recompile_in_stance did not raise");
     throw PythonError();
 }
 
 /// Whether the stance allows a capture. Throws PythonError if it requires an error.
 bool may_capture(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
-    switch (current_stance().kind) {
+    const Stance& stance = current_stance();
+    if (stance.has_all_graphs) raise_recompile(point.entries(), frame, at, "skip_guard_eval_unsafe");
+    switch (stance.kind) {
         case Stance::Kind::EagerThenCompile:
             return std::exchange(point.has_run, true);
         case Stance::Kind::AotEagerThenCompile:
@@ -65,7 +69,7 @@ bool may_capture(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
         case Stance::Kind::EagerOnRecompile:
             return false;
         case Stance::Kind::FailOnRecompile:
-            raise_recompile(point.entries(), frame, at);
+            raise_recompile(point.entries(), frame, at, "fail_on_recompile");
         default:
             return true;
     }

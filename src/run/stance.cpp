@@ -65,6 +65,9 @@ Stance read_stance(PyObject* globals) {
     }
     Ref<> stance = Ref<>::share(set);
     Stance found{.kind = kind_of(checked(PyObject_GetAttr(stance.get(), interned("stance"))).get())};
+    Ref<> skips = Ref<>::steal(PyObject_GetAttr(stance.get(), interned("skip_guard_eval_unsafe")));
+    PyErr_Clear();  // a version of PyTorch without it
+    found.has_all_graphs = skips && PyObject_IsTrue(skips.get()) == 1;
     Ref<> backend = checked(PyObject_GetAttr(stance.get(), interned("backend")));
     if (backend.get() == Py_None) return found;
     // Entries are distinguished by the backend object; equal names have to be one object.

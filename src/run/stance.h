@@ -16,6 +16,9 @@ struct Stance {
         AotEagerThenCompile,  // the first time with another backend
     };
     Kind kind = Kind::Default;
+    /// The program promises that all graphs are there (`skip_guard_eval_unsafe`): a call that none fits raises. Guards
+    /// are checked as always, since leaving some out would make no call faster.
+    bool has_all_graphs = false;
     /// A backend, by name or as a callable, for all captures; empty if each callable uses its own.
     Ref<> backend;
 };

@@ -191,12 +191,39 @@ def test_a_stance_that_there_is_not() -> None:
     assert torch.equal(compiled(X), doubled(X))
 
 
-def test_skipping_guards_is_not_needed() -> None:
-    """It would be unsafe, and would save only a few microseconds: the guards are checked as always."""
-    compiled = stator.compile(doubled, backend="eager")
-    compiled(X)
+def test_with_all_graphs_there() -> None:
+    """The program promises that no call needs another graph: guards choose between those there are, and a call that none
+    fits raises, also the first one."""
+    backend = Counting()
+    compiled = stator.compile(doubled, backend=backend, dynamic=False)
+    missed = "Recompilation triggered with skip_guard_eval_unsafe stance"
     with torch.compiler.set_stance(skip_guard_eval_unsafe=True):
-        assert torch.equal(compiled(Y), doubled(Y))
+        with pytest.raises(RuntimeError, match=missed):
+            compiled(X)
+    compiled(X), compiled(Y)
+    with torch.compiler.set_stance(skip_guard_eval_unsafe=True):
+        for x in (X, Y, X):
+            assert torch.equal(compiled(x), doubled(x))
+        with pytest.raises(RuntimeError, match=missed + r"(.|\n)*size of dimension 0 is 5, was"):
+            compiled(torch.ones(5))
+    assert torch.equal(compiled(torch.ones(5)), doubled(torch.ones(5)))
+    assert (backend.graphs, backend.runs) == (3, 6)
+
+
+def test_with_all_graphs_there_after_a_break() -> None:
+    def program(x: torch.Tensor, scale: int) -> torch.Tensor:
+        y = x + 1
+        torch._dynamo.graph_break()
+        return y * scale if scale < 3 else y
+
+    compiled = stator.compile(program, backend="eager")
+    compiled(X, 2)
+    with torch.compiler.set_stance(skip_guard_eval_unsafe=True):
+        assert torch.equal(compiled(X, 2), program(X, 2))
+        with pytest.raises(RuntimeError, match="skip_guard_eval_unsafe stance"):
+            compiled(X, 5)
+    with torch.compiler.set_stance("force_eager", skip_guard_eval_unsafe=True):
+        assert torch.equal(compiled(X, 5), program(X, 5))
 
 
 def test_set_inside() -> None:
