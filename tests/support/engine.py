@@ -133,6 +133,10 @@ def live_nodes(graph: torch.fx.Graph) -> list[torch.fx.Node]:
     return [node for node in graph.nodes if node in live]
 
 
+# What torch._dynamo writes for `x.T`, `x.mT`, `x.H` and `x.mH` since 2.15, instead of `getattr`.
+VIEWS_READ_AS_ATTRIBUTES = tuple(getattr(torch.ops.aten, name) for name in ("numpy_T", "mT", "matrix_H", "mH"))
+
+
 def describe(module: torch.fx.GraphModule, live_only: bool = False) -> list[Node]:
     """The nodes in order: placeholders by name, operations by target, the output by its length."""
     nodes = []
@@ -144,7 +148,8 @@ def describe(module: torch.fx.GraphModule, live_only: bool = False) -> list[Node
             length = len(returned) if isinstance(returned, (tuple, list)) else 1
             nodes.append(Node(node.op, length, f"output of {length}"))
         else:
-            nodes.append(Node(node.op, node.target, f"{node.op} {target_text(node.target)}"))
+            target = getattr if node.target in VIEWS_READ_AS_ATTRIBUTES else node.target
+            nodes.append(Node(node.op, target, f"{node.op} {target_text(target)}"))
     return nodes
 
 
