@@ -228,43 +228,45 @@ def raise_recompile_limit_hit(callee: str, captures: int, reason: str) -> NoRetu
     )
 
 
-def raise_recompile(callee: str, reasons: str) -> NoReturn:
-    """Called by the engine for a recompile with `torch._dynamo.config.error_on_recompile`."""
-    from torch._dynamo.exc import RecompileError
-
-    raise RecompileError(
-        f"{callee} would have to be captured again, and torch._dynamo.config.error_on_recompile does not allow it, "
-        f"because:{reasons}"
-    )
-
-
-_RECOMPILES_IN_STANCES = {
+_STANCES = {
     "fail_on_recompile": "Detected recompile when torch.compile stance is 'fail_on_recompile'.",
     "skip_guard_eval_unsafe": "Recompilation triggered with skip_guard_eval_unsafe stance. This usually means that you "
     "have not warmed up your model with enough inputs such that you can guarantee no more recompilations.",
 }
 
 
-def raise_recompile_in_stance(stance: str, callee: str, code: CodeType, reasons: list[tuple[Any, str]]) -> NoReturn:
-    """Called by the engine for a capture that the stance forbids. `reasons` has the compile id and the guard that
-    failed of each entry, the last used one first."""
-    head = _RECOMPILES_IN_STANCES[stance]
-    if reasons and all(compile_id is not None for compile_id, _ in reasons):
-        raise RuntimeError(f"{head} {_recompile_in_torchs_words(code, reasons)}")
+def raise_recompile(forbidden_by: str, callee: str, code: CodeType, reasons: list[tuple[Any, str]]) -> NoReturn:
+    """Called by the engine for a capture that a stance, or the setting `error_on_recompile`, forbids. `reasons` has the
+    compile id and the guard that failed of each entry, the last used one first."""
+    # Tools look for TorchDynamo's words; captures that `stator.install()` has made have compile ids.
+    is_known_to_torch = bool(reasons) and all(compile_id is not None for compile_id, _ in reasons)
     lines = "".join(f"\n- {reason}" for _, reason in reasons) or " nothing was captured yet"
-    raise RuntimeError(
-        f"{head} {callee} would have to be captured, because:{lines}\n"
-        "Make that value the same on every call, or call it once under the default stance."
+    if forbidden_by in _STANCES:
+        head = _STANCES[forbidden_by]
+        if is_known_to_torch:
+            place = (
+                f"filename: {code.co_filename!r}, function name: {code.co_name!r}, line number: {code.co_firstlineno}"
+            )
+            in_order = sorted(reasons, key=lambda each: str(each[0]))
+            raise RuntimeError(f"{head} {place}\n{_failures_in_torchs_words(in_order)}")
+        raise RuntimeError(
+            f"{head} {callee} would have to be captured, because:{lines}\n"
+            "Make that value the same on every call, or call it once under the default stance."
+        )
+
+    from torch._dynamo.exc import RecompileError
+
+    if is_known_to_torch:
+        place = f"{code.co_name} in {code.co_filename}:{code.co_firstlineno}"
+        raise RecompileError(f"Recompiling function {place}\n{_failures_in_torchs_words(reasons)}")
+    raise RecompileError(
+        f"{callee} would have to be captured again, and torch._dynamo.config.error_on_recompile does not allow it, "
+        f"because:{lines}"
     )
 
 
-def _recompile_in_torchs_words(code: CodeType, reasons: list[tuple[Any, str]]) -> str:
-    """As TorchDynamo describes it, which tools look for: captures that `stator.install()` has made have compile ids."""
+def _failures_in_torchs_words(reasons: list[tuple[Any, str]]) -> str:
     from stator.torch_words import in_torchs_words
 
-    lines = [
-        f"    - {compile_id}: {in_torchs_words(reason).partition('  # ')[0]}"
-        for compile_id, reason in sorted(reasons, key=lambda each: str(each[0]))
-    ]
-    place = f"filename: {code.co_filename!r}, function name: {code.co_name!r}, line number: {code.co_firstlineno}"
-    return "\n".join([place, "    triggered by the following guard failure(s):", *lines])
+    lines = [f"    - {compile_id}: {in_torchs_words(reason).partition('  # ')[0]}" for compile_id, reason in reasons]
+    return "\n".join(["    triggered by the following guard failure(s):", *lines])

@@ -3,11 +3,13 @@
 The engine passes a plain dict for each attempt to capture a frame:
 
     {"code": "forward (model.py:12)",
-     "entries": [{"graph": text, "plan": text, "nodes": number of nodes, "guards": [text, ...],
+     "entries": [{"graph": text, "plan": text, "nodes": number of nodes, "inputs": number,
+                  "guard_count": number, "guards": [text, ...],
                   "times": {step: seconds}, "knowledge": [text, ...],
                   "guard_steps": [text, ...],
                   "places": {node: {"module": path, "lines": [(file, line), ...], "share": number}}}, ...],
      "line": the line at which the capture starts,
+     "compile_ids_before": [of the entries that did not match: what the observer gave, or None],
      "breaks": [{"kind": name, "reason": text, "file": path, "line": number, "source": text, "stack": [text, ...],
                  "hint": text}, ...],
      "mismatched_calls": [{"reason": text, "function": text, "arguments": [text, ...], "caller": text}, ...],

@@ -68,7 +68,7 @@ def captured(code: CodeType, report: dict[str, Any]) -> None:
     """After a capture, with its report."""
     needed = trace_logs.tell(report["trace"]) if "trace" in report else {}
     if "recompiled" in report:
-        _tell_of_recompile(code, report["recompiled"]["reasons"])
+        _tell_of_recompile(code, report["recompiled"]["reasons"], report["compile_ids_before"])
     if needed:
         _needed.setdefault(code, {}).update(needed)
     for broken in report["breaks"]:
@@ -183,8 +183,12 @@ def _is_on(logger: logging.Logger) -> bool:
     return logger.isEnabledFor(logging.DEBUG)
 
 
-def _tell_of_recompile(code: CodeType, reasons: list[str]) -> None:
-    reasons = [in_torchs_words(reason) + _user_stack(code, reason) for reason in reasons]
+def _tell_of_recompile(code: CodeType, reasons: list[str], compile_ids: list[Any]) -> None:
+    """`compile_ids` are those of the entries that did not match; None if one was captured while nobody followed."""
+    reasons = [
+        ("" if compile_id is None else f"{compile_id}: ") + in_torchs_words(reason) + _user_stack(code, reason)
+        for compile_id, reason in zip(compile_ids, reasons, strict=True)
+    ]
     is_verbose = _is_on(_recompiles_verbose)
     if is_verbose:
         failures = "\n\n".join(

@@ -182,6 +182,8 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     GraphModule module = make_graph_module(trace);
     report.nodes = module.nodes;
     report.calls = module.calls;
+    report.inputs = trace.inputs.size();
+    report.guard_count = trace.guards.size();
     if (module.module && report.broken && capture_observer != nullptr)
         checked(PyObject_SetAttrString(module.module.get(), "_stator_break", as_dict(*report.broken).get()));
     if (module.module && to_trace.run_by == Tracer::RunBy::Compiler) show_traced_code(trace, module.module);

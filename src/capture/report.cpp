@@ -115,6 +115,8 @@ Ref<> as_dict(const CaptureReport& report) {
         set(entry.get(), "plan", text(report.plan_text));
         set(entry.get(), "nodes", checked(PyLong_FromSize_t(report.nodes)));
         set(entry.get(), "calls", checked(PyLong_FromSize_t(report.calls)));
+        set(entry.get(), "inputs", checked(PyLong_FromSize_t(report.inputs)));
+        set(entry.get(), "guard_count", checked(PyLong_FromSize_t(report.guard_count)));
         set(entry.get(), "guards", list_of(report.guards, [](const std::string& line) { return text(line); }));
         set(entry.get(), "guard_steps",
             list_of(report.guard_steps, [](const std::string& line) { return text(line); }));
@@ -145,6 +147,8 @@ Ref<> as_dict(const CaptureReport& report) {
         set(recompiled.get(), "reasons",
             list_of(report.recompiled, [](const std::string& line) { return text(line); }));
         set(dict.get(), "recompiled", recompiled);
+        set(dict.get(), "compile_ids_before",
+            list_of(report.compile_ids, [](const Ref<>& id) { return id ? Ref<>(id) : Ref<>::share(Py_None); }));
     }
     if (!report.mismatched_calls.empty())
         set(dict.get(), "mismatched_calls", list_of(report.mismatched_calls, [](const MismatchedCall& call) {

@@ -25,10 +25,13 @@ struct CaptureReport {
     std::string plan_text;
     std::size_t nodes = 0;
     std::size_t calls = 0;  // those nodes that compute something
+    std::size_t inputs = 0;
+    std::size_t guard_count = 0;
     std::vector<std::string> guards;
     std::vector<std::string> guard_steps;               // of the guard program, in the order of a check
     std::vector<std::pair<const char*, double>> times;  // seconds
     std::vector<std::string> recompiled;                // why each existing entry did not match
+    std::vector<Ref<>> compile_ids;                     // of these entries; empty for those without one
     std::vector<MismatchedCall> mismatched_calls;
     std::vector<std::string> knowledge;  // facts from earlier attempts and calls
     std::vector<std::string> symbols;    // the numbers and sizes that change between calls

@@ -40,9 +40,9 @@ PyObject* owner_of(const Entry& entry) {
     return entry.owner ? PyWeakref_GET_OBJECT(entry.owner.get()) : nullptr;
 }
 
-/// The stance, as the error names it, forbids a capture.
+/// `forbidden_by` is a stance, or a setting of torch.
 [[noreturn]] void raise_recompile(const std::vector<Shared<Entry>> entries, cpython::Frame* frame, bytecode::Index at,
-                                  const char* stance) {
+                                  const char* forbidden_by) {
     Ref<> reasons = checked(PyList_New(0));
     for (const Shared<Entry>& entry : entries) {
         const std::string reason = entry->explain(frame);
@@ -50,9 +50,9 @@ PyObject* owner_of(const Entry& entry) {
         checked(PyList_Append(reasons.get(), checked(Py_BuildValue("(Os)", id.get(), reason.c_str())).get()));
     }
     Ref<> errors = checked(PyImport_ImportModule("stator.errors"));
-    checked(PyObject_CallMethod(errors.get(), "raise_recompile_in_stance", "ssOO", stance,
+    checked(PyObject_CallMethod(errors.get(), "raise_recompile", "ssOO", forbidden_by,
                                 callee_of(frame, at).print().c_str(), cpython::code_of(frame), reasons.get()));
-    PyErr_SetString(PyExc_RuntimeError, "stator.errors.raise_recompile_in_stance did not raise");
+    PyErr_SetString(PyExc_RuntimeError, "stator.errors.raise_recompile did not raise");
     throw PythonError();
 }
 
@@ -228,13 +228,7 @@ bool must_not_run_uncompiled(const CompileOptions& options) {
 /// Raises an error if a setting of torch forbids recompiles. Throws PythonError.
 void refuse_recompile(const EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
     if (!dynamo_switch("error_on_recompile", "")) return;
-    std::string reasons;
-    for (const Shared<Entry>& entry : std::vector(point.entries())) reasons += "\n- " + entry->explain(frame);
-    Ref<> errors = checked(PyImport_ImportModule("stator.errors"));
-    checked(PyObject_CallMethod(errors.get(), "raise_recompile", "ss", callee_of(frame, at).print().c_str(),
-                                reasons.c_str()));
-    PyErr_SetString(PyExc_RuntimeError, "stator.errors.raise_recompile did not raise");
-    throw PythonError();
+    raise_recompile(point.entries(), frame, at, "error_on_recompile");
 }
 
 void warn_of_recompile_limit(EntryPoint& point, cpython::Frame* frame, bytecode::Index at) {
@@ -266,8 +260,10 @@ Shared<Entry> capture_new(EntryCache& cache, EntryPoint& point, cpython::Frame* 
         report.start = callee_of(frame, at);
     }
     if (report.has_texts)
-        for (const Shared<Entry>& other : std::vector(point.entries()))
+        for (const Shared<Entry>& other : std::vector(point.entries())) {
             report.recompiled.push_back(other->explain(frame));
+            report.compile_ids.push_back(other->compile_id);
+        }
     // Owned here, because a reset may happen meanwhile.
     Shared<SharedKnowledge> knowledge(&cache.knowledge_of(cpython::code_of(frame)));
     if (cache.options().dynamic_shapes != DynamicShapes::Never) learn_changes(point, frame, knowledge->known);

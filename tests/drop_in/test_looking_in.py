@@ -78,6 +78,8 @@ def test_times_and_metrics():
     first, second = torch._dynamo.utils.get_compilation_metrics()
     assert (first.co_name, first.graph_op_count, first.has_guarded_code, first.fail_type) == ("program", 2, True, None)
     assert second.graph_op_count == 1
+    assert (first.graph_input_count, second.graph_input_count) == (1, 1)
+    assert first.guard_count > 0
     assert (len(first.restart_reasons), len(second.restart_reasons)) == (1, 0)
     assert second.entire_frame_compile_time_s > 0
     assert "_compile.compile_inner" in torch._dynamo.utils.compile_times(repr="str")
@@ -129,7 +131,7 @@ compiled(torch.ones(4))
 WORDS = [
     "Recompiling function program in",
     "triggered by the following guard failure(s):",
-    "    - ",
+    "    - 0/0: tensor 'x' size mismatch at index 0. expected 3, actual 4",
     "Graph break in user code at",
     "Graph Break Reason:",
     "User code traceback:",

@@ -381,6 +381,14 @@ def disallowed_clone(installed: None) -> Iterator[None]:
         torch._dynamo.allow_in_graph(torch.clone)
 
 
+def test_the_reason_for_disabling_is_told():
+    def program(x):
+        return disabled(x) * 2
+
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="marked torch.compiler.disable: for a test"):
+        torch.compile(program, backend="eager", fullgraph=True)(torch.ones(3))
+
+
 def skip_unless_known(*names: str) -> None:
     if not all(hasattr(torch.compiler, name) or hasattr(torch._dynamo, name) for name in names):
         pytest.skip(f"torch {torch.__version__} has no {' and '.join(names)}")

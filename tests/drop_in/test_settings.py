@@ -92,8 +92,13 @@ def test_recompiles_may_be_errors():
     with dynamo_config.patch(error_on_recompile=True):
         compiled(torch.ones(2))
         compiled(torch.ones(2))
-        with pytest.raises(torch._dynamo.exc.RecompileError, match="x"):
+        with pytest.raises(torch._dynamo.exc.RecompileError) as raised:
             compiled(torch.ones(3))
+    assert str(raised.value).split("\n") == [
+        f"Recompiling function <lambda> in {__file__}:{compiled._torchdynamo_orig_callable.__code__.co_firstlineno}",
+        "    triggered by the following guard failure(s):",
+        "    - 0/0: tensor 'x' size mismatch at index 0. expected 2, actual 3",
+    ]
     sizes(compiled)
 
 

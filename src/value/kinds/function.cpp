@@ -310,6 +310,14 @@ void refuse_other_than_bool(PyObject* function, const Arguments& arguments) {
                            "torch._dynamo.error_on_graph_break takes True or False, not " + short_repr(given));
 }
 
+/// `disable(reason=...)`, after a colon; empty if the program gives no reason.
+std::string reason_for_disabling(PyObject* function) {
+    PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+    PyObject* reason =
+        attributes == nullptr ? nullptr : PyDict_GetItemWithError(attributes, interned("_torchdynamo_disable_msg"));
+    return reason != nullptr && PyUnicode_Check(reason) ? ": " + std::string(utf8(reason)) : "";
+}
+
 /// The function that was passed to `torch.compile`; null if this function is not a result of it. (`functools.wraps`
 /// copies the attributes to other functions.)
 PyObject* compiled_by_torch(PyObject* function) {
@@ -452,7 +460,8 @@ std::optional<Outcome> call_marked(Tracer& tracer, FunctionValue* function, cons
     refuse_forbidden(tracer, outside, reinterpret_cast<PyFunctionObject*>(outside)->func_dict);
     refuse_other_than_bool(outside, arguments);
     if (is_disabled(outside))
-        tracer.break_graph(BreakKind::DisabledFunction, name() + " is marked torch.compiler.disable");
+        tracer.break_graph(BreakKind::DisabledFunction,
+                           name() + " is marked torch.compiler.disable" + reason_for_disabling(outside));
     if (PyObject* original = compiled_by_torch(outside)) {
         if (tracer.keeps_compiled_by_torch())
             tracer.break_graph(BreakKind::CompiledByTorch, name() + " is compiled by torch.compile");
