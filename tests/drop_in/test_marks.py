@@ -385,7 +385,7 @@ def test_the_reason_for_disabling_is_told():
     def program(x):
         return disabled(x) * 2
 
-    with pytest.raises(torch._dynamo.exc.Unsupported, match="marked torch.compiler.disable: for a test"):
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=r"marked torch\.compiler\.disable: for a test"):
         torch.compile(program, backend="eager", fullgraph=True)(torch.ones(3))
 
 
