@@ -47,6 +47,9 @@ class Backend:
         self.is_pytorchs = is_pytorchs
         self.takes_fakes = is_pytorchs and (name == "inductor" or name.startswith("aot_"))
         self.arguments = arguments or {}
+        # Read by the engine, which makes the runner itself where nobody reads the graph: the last arguments of
+        # `_C.make_runner`.
+        self.runner = _runner_options(compiler, self.arguments) if type(self) is Backend else None
 
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         torch_reset.follow()
@@ -118,11 +121,22 @@ def prepared_calls(
     captured = graph_module.__dict__.get("_captured")
     if captured is None:
         return graph_module  # it was changed
-    given = {**_STATOR_OPTIONS, **(options or {})}
-    return _C.make_runner(captured, graph_module, True, given["cuda_graphs"], given["overwrite_results"])
+    return _C.make_runner(captured, graph_module, *_prepared_calls_options(options))
 
 
 _STATOR_OPTIONS = {"cuda_graphs": True, "overwrite_results": False}
+
+
+def _prepared_calls_options(options: dict[str, bool] | None) -> tuple[bool, bool, bool]:
+    given = {**_STATOR_OPTIONS, **(options or {})}
+    return True, bool(given["cuda_graphs"]), bool(given["overwrite_results"])
+
+
+def _runner_options(compiler: CompilerFunction, arguments: dict[str, Any]) -> tuple[bool, bool, bool] | None:
+    """Whether the runner prepares calls, records them, and overwrites results. None for other backends."""
+    if compiler is eager:
+        return False, False, False
+    return _prepared_calls_options(arguments.get("options")) if compiler is prepared_calls else None
 
 
 _EAGER = Backend("eager", eager)

@@ -1,8 +1,9 @@
 """A rehearsal of a capture when the first function of a process is compiled.
 
 The first capture of a process looks up functions and settings of PyTorch and builds tables of them, which takes several
-times as long as to capture a small program. So `stator.compile` captures one, up to the graph that a backend would get.
-Nothing of it runs, and no one is told of it.
+times as long as to capture a small program. So `stator.compile` captures one, up to what the backend `stator` would
+run, which it does not do. Another one that makes nothing but views runs, so that preparing calls is rehearsed too. No
+one is told of either.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ def _program(module: nn.Module, x: torch.Tensor, weight: torch.Tensor, parts: li
     return {"first": module(first).softmax(-1), "rest": rest, "size": x.size(0)}
 
 
+def _views(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    first = x.view(-1)[1:]
+    return first.reshape(1, -1).transpose(0, 1), first
+
+
 def trace_once() -> None:
     """Does nothing where a mode of the program would see that tensors are made. Never raises an `Exception`: without
     the trace, the first call of a compiled function takes longer."""
@@ -36,9 +42,16 @@ def trace_once() -> None:
 
 def _trace() -> bool:
     x, weight = (torch.empty(3, 4, device="cpu", dtype=torch.float32) for _ in range(2))
-    arguments = [nn.ReLU(), x, weight, []]
-    code = _program.__code__
+    is_captured = _runner(_program, nn.ReLU(), x, weight, []) is not None
+    views = _runner(_views, x)
+    for _ in range(2):
+        views(x)
+    return is_captured
+
+
+def _runner(function: Any, *arguments: Any) -> Any:
+    code = function.__code__
     slots: list[tuple[Any, ...]] = [(argument,) for argument in arguments]
     count = code.co_nlocals + len(code.co_cellvars) + len(code.co_freevars)
     backend = backends.resolve("stator", dynamic=None, options=None, mode=None)
-    return _C.rehearse_capture(_program, slots + [()] * (count - len(slots)), backend)
+    return _C.rehearse_capture(function, slots + [()] * (count - len(slots)), backend)

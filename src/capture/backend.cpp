@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -124,15 +125,30 @@ Undo::By run_by(Borrowed<> compiled, const BackendTraits& traits) {
     return traits.writes_at_end ? Undo::By::WritesAtEnd : Undo::By::Backend;
 }
 
+std::optional<BackendTraits::OwnRunner> own_runner(const Ref<>& options) {
+    if (!options || !PyTuple_CheckExact(options.get()) || PyTuple_GET_SIZE(options.get()) != 3) return std::nullopt;
+    auto is_on = [&](Py_ssize_t i) { return PyTuple_GET_ITEM(options.get(), i) == Py_True; };
+    return BackendTraits::OwnRunner{is_on(0) ? graph::Calls::Prepared : graph::Calls::AsCaptured,
+                                    graph::recording_of(is_on(1), is_on(2))};
+}
+
 }  // namespace
 
 BackendTraits traits_of(Borrowed<> backend) {
-    auto has = [&](const char* name) {
-        Ref<> value = Ref<>::steal(PyObject_GetAttrString(backend, name));
+    auto attribute = [&](const char* name) {
+        Ref<> value = Ref<>::steal(PyObject_GetAttr(backend, interned(name)));
         if (!value) PyErr_Clear();
-        return value.get() == Py_True;
+        return value;
     };
-    return {has("runs_as_captured"), has("is_pytorchs"), has("takes_fakes"), has("writes_at_end")};
+    auto has = [&](const char* name) { return attribute(name).get() == Py_True; };
+    return {own_runner(attribute("runner")), has("runs_as_captured"), has("is_pytorchs"), has("takes_fakes"),
+            has("writes_at_end")};
+}
+
+void follow_resets() {
+    static PyObject* const home = PyUnicode_InternFromString("torch._dynamo.eval_frame");
+    static PyObject* const follow = imported("stator.torch_reset", "follow");
+    if (PyDict_GetItemWithError(PyImport_GetModuleDict(), home) != nullptr) checked(PyObject_CallNoArgs(follow));
 }
 
 bool is_freezing() {
@@ -176,6 +192,16 @@ void expect_dynamic(const BackendAssumptions& assumptions, const GraphModule& mo
     }
 }
 
+/// What calling one of our own backends comes to.
+void run_here(GraphModule module, const BackendTraits::OwnRunner& runner, CompiledGraph& graph) {
+    follow_resets();
+    if (module.is_in_vain) return;
+    graph.compiled = graph::make_runner(module.captured.get(), nullptr, runner.calls, runner.recording);
+    graph::runner_of(graph.compiled.get());  // (Creates it now: a call should not wait for it.)
+    graph.undo = std::move(module.undo);
+    graph.undo.settle(Undo::By::Runner);
+}
+
 }  // namespace
 
 std::variant<BackendResult, Again> compile(GraphModule module, const CompileOptions& options, const BackendModes& modes,
@@ -190,6 +216,10 @@ std::variant<BackendResult, Again> compile(GraphModule module, const CompileOpti
     graph.has_custom_operations = module.has_custom_operations;
     graph.has_wrappers = module.has_wrappers;
     torch_room::WithoutTorchFunctions without_torch_functions(module.has_wrappers);
+    if (module.captured) {
+        run_here(std::move(module), *traits_of(options.backend.get()).runner, graph);
+        return result;
+    }
     if (!module.module) return result;
     torch_room::WithoutFunctionModes without_function_modes(torch_room::has_function_modes_of_program());
     // aot_autograd fails on the gradients of oneDNN's LSTM, which returns an undefined tensor among those that it

@@ -179,7 +179,10 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
         clock.skip();
     }
 
-    GraphModule module = make_graph_module(trace);
+    const bool agrees = shared_setting("enable_compiler_collectives", 0) != 0;
+    const bool runs_here = traits_of(request.options.backend.get()).runner.has_value();
+    const bool is_read = !runs_here || agrees || capture_observer != nullptr || report.trace_log;
+    GraphModule module = make_graph_module(trace, is_read ? GraphReader::Python : GraphReader::Runner);
     report.nodes = module.nodes;
     report.calls = module.calls;
     report.inputs = trace.inputs.size();
@@ -198,7 +201,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     if (module.module) clock.end("fx");
 
     paused.resume();
-    if (module.module && shared_setting("enable_compiler_collectives", 0) != 0) {
+    if (module.module && agrees) {
         if (auto again = agree_between_ranks(module, trace, knowledge, report)) return std::move(*again);
         clock.end("ranks");
     }

@@ -59,6 +59,14 @@ Ref<> make_module(Trace& trace) {
     return module;
 }
 
+/// Whether a runner that gets nothing but the graph can run it.
+bool stands_alone(const Trace& trace) {
+    if (!trace.attributes.empty() || !trace.symbols.empty() || !trace.unbacked.empty()) return false;
+    return std::ranges::none_of(trace.graph->nodes(), [](const graph::Node* node) {
+        return node->kind == graph::NodeKind::Attribute || pending_of(node) != nullptr;
+    });
+}
+
 /// Whether a graph of which nothing is used was kept for the backend (`Graph::finish`).
 bool is_in_vain(const graph::Graph& graph) {
     const graph::Node* output = graph.nodes().back();
@@ -142,7 +150,7 @@ std::vector<PyObject*> GraphModule::borrowed_inputs() const {
     return borrowed;
 }
 
-GraphModule make_graph_module(Trace& trace) {
+GraphModule make_graph_module(Trace& trace, GraphReader reader) {
     GraphModule made;
     describe_nodes(made, *trace.graph);
     add_inputs(made, trace);
@@ -156,7 +164,10 @@ GraphModule make_graph_module(Trace& trace) {
     }
     made.is_in_vain = is_in_vain(*trace.graph);
     made.undo = Undo(*trace.graph, made.borrowed_inputs(), trace.written);
-    made.module = make_module(trace);
+    if (reader == GraphReader::Runner && stands_alone(trace))
+        made.captured = graph::make_captured(std::move(trace.graph), {});
+    else
+        made.module = make_module(trace);
     return made;
 }
 

@@ -12,7 +12,8 @@
 namespace stator {
 
 struct GraphModule {
-    Ref<> module;  // empty if the graph has no operations
+    Ref<> module;    // empty if the graph has no operations, or if nobody reads it
+    Ref<> captured;  // the graph itself where nobody reads it as a module; else empty
     /// The program uses nothing of the graph: a backend sees it, and no call runs it.
     bool is_in_vain = false;
     std::size_t nodes = 0;
@@ -44,7 +45,11 @@ struct GraphModule {
     Ref<> fake_example(std::size_t input) const;
 };
 
+/// Who gets the graph: something in Python, or a runner alone, which needs no module if it reads no attributes of it
+/// and no symbols have to be described.
+enum class GraphReader : std::uint8_t { Python, Runner };
+
 /// Takes the graph of the trace. Throws PythonError.
-GraphModule make_graph_module(Trace& trace);
+GraphModule make_graph_module(Trace& trace, GraphReader reader);
 
 }  // namespace stator

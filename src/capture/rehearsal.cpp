@@ -16,7 +16,7 @@
 
 namespace stator {
 
-bool rehearse(PyFunctionObject* function, Borrowed<> slots, const CompileOptions& options) {
+Ref<> rehearse(PyFunctionObject* function, Borrowed<> slots, const CompileOptions& options) {
     print_capture_settings(options);
     traits_of(options.backend.get());
     torch_room::transform_depth();
@@ -28,14 +28,14 @@ bool rehearse(PyFunctionObject* function, Borrowed<> slots, const CompileOptions
     request.dynamic = read_dynamic_policy(options.dynamic_shapes);
     std::variant<Trace, Again> traced = trace(request, {});
     auto* finished = std::get_if<Trace>(&traced);
-    if (finished == nullptr || finished->end == TraceEnd::Failed) return false;
+    if (finished == nullptr || finished->end == TraceEnd::Failed) return nullptr;
     const GuardProgram guards(finished->guards, finished->inputs, finished->distinct, {});
-    const GraphModule module = make_graph_module(*finished);
-    if (!module.module) return false;
-    Ref<> forward = checked(PyObject_GetAttrString(module.module.get(), "forward"));
-    Ref<> captured = checked(PyObject_GetAttrString(module.module.get(), "_captured"));
-    Ref<> runner = graph::make_runner(captured.get(), module.module.get(), graph::Calls::Prepared);
-    return graph::runner_of(runner.get()) != nullptr;
+    follow_resets();
+    GraphModule module = make_graph_module(*finished, GraphReader::Runner);
+    if (!module.captured) return nullptr;
+    Ref<> runner = graph::make_runner(module.captured.get(), nullptr, graph::Calls::Prepared);
+    graph::runner_of(runner.get());
+    return runner;
 }
 
 }  // namespace stator

@@ -8,7 +8,7 @@
 namespace stator {
 
 /// Traces a function for these slots (a list, as of `trace_again`), and makes of the trace what a capture makes, up to
-/// what the backend `stator` runs. Nothing of it runs. False if the function can't be captured. Throws PythonError.
-bool rehearse(PyFunctionObject* function, Borrowed<> slots, const CompileOptions& options);
+/// what the backend `stator` runs, which is returned. Null if the function can't be captured. Throws PythonError.
+Ref<> rehearse(PyFunctionObject* function, Borrowed<> slots, const CompileOptions& options);
 
 }  // namespace stator

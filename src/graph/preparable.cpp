@@ -47,9 +47,13 @@ Preparable preparable_function(Borrowed<> target) {
     const std::string name = text_of_attribute(target, "__name__");
     if (!is_one_of(module, {"torch.nn.functional", "torch.functional"})) return Preparable::No;
     if (name == "einsum") return Preparable::Products;
+    if (name == "embedding") return Preparable::Embedding;
     const bool only_forwards =
-        is_one_of(name, {"softmax", "log_softmax", "layer_norm", "rms_norm", "dropout", "relu", "relu6", "elu", "celu",
-                         "selu", "silu", "mish", "leaky_relu", "hardtanh", "hardswish", "hardsigmoid", "glu"});
+        is_one_of(name, {"softmax",    "log_softmax", "layer_norm", "rms_norm",      "dropout",    "relu",
+                         "relu6",      "elu",         "celu",       "selu",          "silu",       "mish",
+                         "leaky_relu", "hardtanh",    "hardswish",  "hardsigmoid",   "glu",        "softmin",
+                         "softsign",   "tanhshrink",  "threshold",  "cross_entropy", "nll_loss",   "normalize",
+                         "norm",       "pad",         "split",      "max_pool1d",    "max_pool2d", "max_pool3d"});
     return only_forwards ? Preparable::Forwarding : Preparable::Function;
 }
 
@@ -65,9 +69,9 @@ Preparable preparable_method(Borrowed<> name) {
     }
     if (is_one_of(text, {"__getitem__", "__setitem__"})) return Preparable::Indexing;
     if (Py_IS_TYPE(method.get(), &PyMethodDescr_Type)) return Preparable::Binding;
-    const bool only_calls = is_one_of(text, {"split", "norm", "unflatten", "__rsub__", "__rtruediv__", "__rpow__"});
-    return only_calls && text_of_attribute(method.get(), "__module__") == "torch._tensor" ? Preparable::Function
-                                                                                          : Preparable::No;
+    if (text_of_attribute(method.get(), "__module__") != "torch._tensor") return Preparable::No;
+    if (is_one_of(text, {"split", "norm", "unflatten"})) return Preparable::Forwarding;
+    return is_one_of(text, {"__rsub__", "__rtruediv__", "__rpow__"}) ? Preparable::Function : Preparable::No;
 }
 
 /// Of all threads: read under the interpreter's lock.
@@ -112,6 +116,40 @@ bool is_plain_constant(Borrowed<> constant) {
         return std::all_of(items, items + Py_SIZE(object), [](PyObject* item) { return is_plain_constant(item); });
     }
     return is_one_of(type, {"torch.dtype", "torch.device", "torch.layout", "torch.memory_format"});
+}
+
+namespace {
+
+bool is_int_or_none(PyObject* object) {
+    return object == Py_None || PyLong_CheckExact(object);
+}
+
+bool is_number(PyObject* object, long number) {
+    int overflow = 0;
+    return PyLong_CheckExact(object) && PyLong_AsLongAndOverflow(object, &overflow) == number && overflow == 0;
+}
+
+/// Among other indices PyTorch leaves a slice out that is the whole dimension.
+bool slices_alike(const PySliceObject& slice, bool is_alone) {
+    if (!is_int_or_none(slice.start) || !is_int_or_none(slice.stop) || !is_int_or_none(slice.step)) return false;
+    const bool is_prefix =
+        (slice.start == Py_None || is_number(slice.start, 0)) && (slice.step == Py_None || is_number(slice.step, 1));
+    if (is_alone || !is_prefix || slice.stop == Py_None) return true;
+    int overflow = 0;
+    return PyLong_AsLongAndOverflow(slice.stop, &overflow) < 0 && overflow <= 0;
+}
+
+bool indexes_alike(PyObject* index, bool is_alone) {
+    if (PySlice_Check(index)) return slices_alike(*reinterpret_cast<PySliceObject*>(index), is_alone);
+    return index == Py_None || index == Py_Ellipsis || PyLong_CheckExact(index);
+}
+
+}  // namespace
+
+bool makes_same_views(Borrowed<> key) {
+    if (!PyTuple_CheckExact(key.get())) return indexes_alike(key.get(), true);
+    PyObject** const items = PySequence_Fast_ITEMS(key.get());
+    return std::all_of(items, items + Py_SIZE(key.get()), [](PyObject* item) { return indexes_alike(item, false); });
 }
 
 WarningCount::WarningCount() : before_(warnings_given) {

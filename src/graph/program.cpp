@@ -136,15 +136,16 @@ Program::Plan Program::plan_step(const Step& step, std::span<PyObject* const> in
     auto is_tensor_operand = [](Operand operand) {
         return operand.kind == Operand::Kind::Input || operand.kind == Operand::Kind::Register;
     };
-    const bool takes_no_sizes = preparable == Preparable::Binding || preparable == Preparable::Forwarding;
-    if (!runner_.has_fixed_sizes_ && !takes_no_sizes) return plan;
+    if (!runner_.has_fixed_sizes_ && !reads_no_sizes(step, preparable)) return plan;
     Operands operands;
     if (!collect(step, inputs, registers, building, &operands)) return plan;
     if (operands.has_numbers && preparable != Preparable::Binding) return plan;
     if (preparable == Preparable::Products && operands.tensors.size() > 2) return plan;
     // A method of a tensor, and not, say, one of a string.
     if (step.kind == NodeKind::Method && !is_tensor_operand(runner_.operands_[step.first_operand])) return plan;
-    const auto sizes = runner_.has_fixed_sizes_ ? PreparedCalls::Sizes::Fixed : PreparedCalls::Sizes::Change;
+    using Sizes = PreparedCalls::Sizes;
+    const Sizes if_they_change = preparable == Preparable::Binding ? Sizes::ChangeInOneCall : Sizes::Change;
+    const Sizes sizes = runner_.has_fixed_sizes_ ? Sizes::Fixed : if_they_change;
     std::optional<PreparedResult> result = building.calls->prepare(
         step.result, observer, {operands.tensors, operands.given}, registers[step.result], sizes);
     if (!result) return plan;
@@ -153,6 +154,45 @@ Program::Plan Program::plan_step(const Step& step, std::span<PyObject* const> in
     plan.result = std::move(*result);
     if (plan.result.kind == PreparedResult::Kind::Tensor) building.value_of[step.result] = plan.result.values[0];
     return plan;
+}
+
+/// Where sizes change between calls: whether the step makes the same calls nevertheless, and gives them no size. (Of a
+/// call that returns a list, guards hold how many tensors that has: the graph has them one by one.)
+bool Program::reads_no_sizes(const Step& step, Preparable preparable) const {
+    switch (preparable) {
+        case Preparable::Binding:
+        case Preparable::Forwarding:
+            return true;
+        case Preparable::Embedding:
+            return is_none(step, 2, "padding_idx") && is_none(step, 3, "max_norm");
+        case Preparable::Indexing:
+            return step.operands == 2 && has_plain_key(runner_.operands_[step.first_operand + 1]);
+        default:
+            return false;
+    }
+}
+
+/// Whether an index makes the same views of a tensor of any size.
+bool Program::has_plain_key(Operand key) const {
+    bool is_constant = true;
+    auto changes = [&](std::uint32_t) { is_constant = false; };
+    for_each_place(key, changes, changes);
+    if (!is_constant) return false;
+    Ref<> object = runner_.value(key, {}, Registers(0, 0));
+    if (!object) PyErr_Clear();
+    return object && makes_same_views(object);
+}
+
+/// Whether an argument is None or not given.
+bool Program::is_none(const Step& step, std::uint32_t place, std::string_view name) const {
+    for (std::uint32_t i = 0; i < step.operands; ++i) {
+        const bool is_it =
+            i < step.positional ? i == place : utf8(PyTuple_GET_ITEM(step.keyword_names, i - step.positional)) == name;
+        if (!is_it) continue;
+        const Operand operand = runner_.operands_[step.first_operand + i];
+        return operand.kind == Operand::Kind::Constant && runner_.constants_[operand.number] == Py_None;
+    }
+    return true;
 }
 
 /// `result[1]` of a prepared call with several results.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/preparable.h"
@@ -69,6 +70,9 @@ class Program {
     Plan plan_step(const Step& step, std::span<PyObject* const> inputs, const Registers& registers,
                    Preparable preparable, const torch_room::CallObserver& observer, Building& building) const;
     bool take_item(const Step& step, Building& building, Plan* plan) const;
+    bool reads_no_sizes(const Step& step, Preparable preparable) const;
+    bool has_plain_key(Operand key) const;
+    bool is_none(const Step& step, std::uint32_t place, std::string_view name) const;
     struct Operands;
     bool collect(const Step& step, std::span<PyObject* const> inputs, const Registers& registers,
                  const Building& building, Operands* operands) const;

@@ -125,6 +125,11 @@ class Runner {
 /// The same as a Python callable (`stator._C.Runner`) for a captured graph (graph/captured.h). `module`, whose
 /// attributes the graph reads, may be null. Throws `PythonError`.
 enum class Calls : std::uint8_t { AsCaptured, Prepared };
+/// By the options of the backend `stator`.
+inline Recording recording_of(bool records, bool overwrites) {
+    if (!records) return Recording::Off;
+    return overwrites ? Recording::OverwrittenResults : Recording::FreshResults;
+}
 Ref<> make_runner(Borrowed<> captured, Borrowed<> module, Calls calls = Calls::AsCaptured,
                   Recording recording = Recording::FreshResults);
 /// The runner of such a callable, null for another object, and the module to run it with. Valid as

@@ -31,9 +31,7 @@ PyObject* make_runner(PyObject*, PyObject* args) {
         return nullptr;
     if (captured_or_complain(object) == nullptr) return nullptr;
     const auto calls = prepared ? graph::Calls::Prepared : graph::Calls::AsCaptured;
-    const auto recording = !records     ? graph::Recording::Off
-                           : overwrites ? graph::Recording::OverwrittenResults
-                                        : graph::Recording::FreshResults;
+    const graph::Recording recording = graph::recording_of(records != 0, overwrites != 0);
     return at_boundary([&] { return graph::make_runner(object, module, calls, recording); });
 }
 

@@ -498,15 +498,15 @@ PyObject* rehearse_capture(PyObject*, PyObject* arguments) {
         rehearse_miss();
         CompileOptions options;
         options.backend = Ref<>::share(backend);
-        const bool is_captured = rehearse(reinterpret_cast<PyFunctionObject*>(function), slots, options);
-        return Ref<>::share(is_captured ? Py_True : Py_False);
+        Ref<> runner = rehearse(reinterpret_cast<PyFunctionObject*>(function), slots, options);
+        return runner ? std::move(runner) : Ref<>::share(Py_None);
     });
 }
 
 PyMethodDef kFunctions[] = {
     {"build_tables", build_tables, METH_NOARGS, "Builds what the first capture of a process needs."},
     {"rehearse_capture", rehearse_capture, METH_VARARGS,
-     "(function, slots, backend): goes through the stages of a capture, and whether it got to its end."},
+     "(function, slots, backend): goes through the stages of a capture, up to a runner; None if it has a graph break."},
     {"trace_again", replay_trace, METH_VARARGS, "(function, slots, at, stack depth, is generator): a recorded trace."},
     {"show_call", show_call, METH_VARARGS, "(class, function): shows the function as the `__call__` of the class."},
     {"set_module_slots", set_module_slots, METH_O,

@@ -105,11 +105,10 @@ void refuse_fx_tracing() {
 
 /// Whether the function runs on FakeTensors: a custom operator is asked for the metadata of its result, or a program
 /// measures itself. Then it runs as it is, even with `fullgraph=True`.
-bool runs_on_fake_tensors(cpython::Frame* frame) {
+bool runs_on_fake_tensors(std::span<PyObject* const> held) {
     static PyObject* const mode = find_imported("torch._C", "_get_dispatch_mode").release();
     static PyObject* const key = find_imported("torch._C", "_TorchDispatchModeKey.FAKE").release();
     if (mode != nullptr && key != nullptr && checked(PyObject_CallOneArg(mode, key)).get() != Py_None) return true;
-    std::span<PyObject*> held(cpython::slots(frame), static_cast<std::size_t>(cpython::slot_count(frame)));
     return std::ranges::any_of(held, [](PyObject* one) { return one != nullptr && torch_room::is_fake(one); });
 }
 
@@ -312,8 +311,8 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
             raise_nothing_compiled(frame, at);
         return nullptr;
     }
-    if (is_seen_by_dispatch_mode() || runs_on_fake_tensors(frame) || is_skipped(cpython::code_of(frame)))
-        return nullptr;
+    const std::span<PyObject*> held(cpython::slots(frame), static_cast<std::size_t>(cpython::slot_count(frame)));
+    if (is_seen_by_dispatch_mode() || runs_on_fake_tensors(held) || is_skipped(cpython::code_of(frame))) return nullptr;
     cache.note_entered();
     // The garbage collector has cleared the callable, and a finalizer calls it.
     if (!cache.options().backend) return nullptr;
@@ -342,6 +341,8 @@ void rehearse_miss() {
     current_stance();
     refuse_fx_tracing();
     is_seen_by_dispatch_mode();
+    PyObject* const no_tensor = Py_None;
+    runs_on_fake_tensors({&no_tensor, 1});
     dynamo_switch("disable", "TORCH_COMPILE_DISABLE");
     dynamo_number("accumulated_recompile_limit", 0);
     shared_setting("recompile_limit", 0);

@@ -12,7 +12,9 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <exception>
+#include <memory>
 #include <utility>
 
 #include "torch/calls/call_observer.h"
@@ -62,19 +64,30 @@ void give_beside_error(KeptWarnings& warnings) {
 
 struct TensorValues::Tensors {
     static constexpr std::size_t kHere = 64;
-    at::Tensor here[kHere];
-    std::vector<at::Tensor> more;
-    at::Tensor* data = here;
+
+    explicit Tensors(std::size_t count) : count(count) {
+        if (count > kHere) more = std::make_unique<Slot[]>(count);
+        data = reinterpret_cast<at::Tensor*>(more ? more.get() : here);
+        std::uninitialized_default_construct_n(data, count);
+    }
+    ~Tensors() { std::destroy_n(data, count); }
+    Tensors(const Tensors&) = delete;
+    Tensors& operator=(const Tensors&) = delete;
+
+    /// Memory of a tensor: most programs have few, and creating and destroying one takes some instructions.
+    struct alignas(at::Tensor) Slot {
+        std::byte bytes[sizeof(at::Tensor)];
+    };
+    std::size_t count;
+    Slot here[kHere];
+    std::unique_ptr<Slot[]> more;
+    at::Tensor* data;
     std::vector<c10::IValue> stack;
     std::vector<c10::IValue> numbers;
     std::size_t running = 0;  // step
 };
 
-TensorValues::TensorValues(std::size_t count) : tensors_(std::make_unique<Tensors>()) {
-    if (count <= Tensors::kHere) return;
-    tensors_->more.resize(count);
-    tensors_->data = tensors_->more.data();
-}
+TensorValues::TensorValues(std::size_t count) : tensors_(std::make_unique<Tensors>(count)) {}
 
 TensorValues::~TensorValues() = default;
 
@@ -306,7 +319,6 @@ class CallWriter {
         if (!given.empty() && !place_numbers(call, given)) return false;
         std::vector<at::Tensor> outputs;
         if (!tensors_of(seen.outputs, &outputs, &call.returns_list)) return false;
-        if (sizes == PreparedCalls::Sizes::Change && call.returns_list) return false;
         for (const at::Tensor& output : outputs) {
             if (known.find(output) == kNoValue && was_marked(output)) return false;
             call.results.push_back(next);
@@ -446,7 +458,7 @@ std::optional<PreparedResult> PreparedCalls::prepare(std::size_t step, const Cal
     for (const Seen& seen : observed.calls) {
         if (seen.parent != CallObserver::Observed::kNone) continue;
         // Which calls a function of several makes may depend on sizes.
-        const bool makes_one_call = sizes == Sizes::Change || !operands.given.empty();
+        const bool makes_one_call = sizes == Sizes::ChangeInOneCall || !operands.given.empty();
         if (makes_one_call && !writer.calls.empty()) return std::nullopt;
         if (!writer.add(seen, sizes, operands.given)) return std::nullopt;
     }

@@ -108,8 +108,9 @@ class PreparedCalls {
 
     /// How a step may have come to its arguments, besides the tensors and constants among its operands.
     enum class Sizes : std::uint8_t {
-        Fixed,   // from sizes too: they are the same in all calls
-        Change,  // from nothing else
+        Fixed,            // from sizes too: they are the same in all calls
+        Change,           // from nothing else
+        ChangeInOneCall,  // the same, if it makes a single call
     };
     /// Prepares a step from the calls observed since it began, if they are certainly the same in all calls.
     std::optional<PreparedResult> prepare(std::size_t step, const CallObserver& observer, const StepOperands& operands,

@@ -17,7 +17,7 @@ Tensor = torch.Tensor
 PROGRAMS: dict[str, tuple[Callable[[Tensor, int, int], Any], int]] = {
     "by place": (lambda x, a, b: x.narrow(0, a, b), 1),
     "by name": (lambda x, a, b: x.narrow(length=b, dim=0, start=a), 1),
-    "functions": (lambda x, a, b: torch.narrow(x, 0, a, b) + torch.roll(x, a, 0)[:1], 3),
+    "functions": (lambda x, a, b: torch.narrow(x, 0, a, b) + torch.roll(x, a, 0)[:1], 4),
     "tensors of numbers": (lambda x, a, b: x * a + b - x / b, 4),
     "on the left": (lambda x, a, b: a - x + a * x + (b < x), 5),
     "scalars": (lambda x, a, b: torch.clamp(x, -a, b) + torch.add(x, x, alpha=a), 3),
