@@ -180,6 +180,17 @@ void restore_settings(const Settings& settings) {
         if (!Ref<>::steal(PyObject_Call(call.function.get(), call.arguments.get(), call.keywords.get()))) PyErr_Clear();
 }
 
+std::size_t saved_tensors_hooks_depth() {
+    return at::SavedTensorDefaultHooks::get_tls_state().stack.size();
+}
+
+void leave_saved_tensors_hooks(std::size_t depth) {
+    if (saved_tensors_hooks_depth() <= depth) return;
+    ErrorAside aside;
+    Ref<> leave = function("_autograd._pop_saved_tensors_default_hooks");
+    while (saved_tensors_hooks_depth() > depth) checked(PyObject_CallNoArgs(leave.get()));
+}
+
 PyObject* autocast_nesting_function() {
     static PyMethodDef definition{"autocast_nesting",
                                   [](PyObject*, PyObject*) {

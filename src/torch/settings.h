@@ -50,6 +50,11 @@ void restore_settings(const Settings& settings);
 /// The same to those that a graph assumes.
 void restore_settings(const GlobalState& state);
 
+/// How many pairs of hooks on saved tensors are entered in this thread.
+std::size_t saved_tensors_hooks_depth();
+/// Leaves all but the outermost `depth` of them. Keeps the error indicator.
+void leave_saved_tensors_hooks(std::size_t depth);
+
 /// A C function without arguments: how often autocast was entered and not left.
 PyObject* autocast_nesting_function();
 

@@ -58,7 +58,9 @@ void TorchModes::pop_context(Value* manager) {
         tracer_.on_undo([this, before = contexts_] { contexts_ = before; });
         contexts_.erase(contexts_.begin() + static_cast<std::ptrdiff_t>(i));
         if (context.leave != nullptr)
-            tracer_.recorder().emit_effect(context.leave, Arguments::of(tracer_.make<NodeValue>(context.token)));
+            tracer_.recorder()
+                .emit_effect(context.leave, Arguments::of(tracer_.make<NodeValue>(context.token)))
+                ->is_visible_to_program = context.token->is_visible_to_program;
         torch_room::Modes now = current_;
         if (context.restores == Restores::Autograd) {
             now.grad = context.before.grad;

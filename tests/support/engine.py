@@ -91,6 +91,15 @@ class Recorder:
         return prepared_calls(module, example_inputs) if PREPARED else module.forward
 
 
+def run_as_captured(backend: Recorder) -> Any:
+    """The same backend, known to run the graphs as they are, as `eager` does: Stator takes any other for a compiler."""
+    if ENGINE != "stator":
+        return backend
+    known = stator.backends.Backend("eager", backend)
+    known.runs_as_captured = True
+    return known
+
+
 @dataclass(frozen=True)
 class Node:
     """One node of a graph: what is compared, and its text."""

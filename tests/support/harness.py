@@ -27,6 +27,7 @@ from tests.support.engine import (
     describe,
     graph_difference,
     reset,
+    run_as_captured,
     unbounded,
 )
 from tests.support.long import LONG
@@ -214,16 +215,18 @@ def same(
     `program` is a function, or a `Source` or `Built` that each world makes anew. `make_args` are makers or constants.
     The program is called `calls` times, then once after each mutation and once more; with fullgraph the first call
     compiles `graphs` graphs and a call after an unchanged one compiles none. Later calls get fresh arguments if
-    `fresh`, by default when these are plain tensors, constants and containers. A `stateful` program changes what it
+    `fresh`, by default when these are plain tensors, constants and containers. With `backend="eager"` Stator knows
+    that the graphs run as they are; without, it takes the backend for a compiler. A `stateful` program changes what it
     depends on: each of its calls may compile.
     """
     reset()
-    recorder = Recorder(backend)
+    recorder = Recorder(None if backend == "eager" else backend)
     makers = tuple(make_args), dict(kwargs or {})
     uncompiled, compiled = World(program, *makers, seed=1), World(program, *makers, seed=1)
     if under is not None:
         uncompiled.under = compiled.under = under
-    compiled.entry = compile(compiled.program, backend=recorder, fullgraph=fullgraph)
+    runs = run_as_captured(recorder) if backend == "eager" else recorder
+    compiled.entry = compile(compiled.program, backend=runs, fullgraph=fullgraph)
     if fresh is None:
         fresh = all(is_plain(value) for value in (*compiled.args, *compiled.kwargs.values()))
     counted = CAPTURES and fullgraph

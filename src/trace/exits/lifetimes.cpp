@@ -275,6 +275,9 @@ void Lifetimes::note_replaced(const Effect& effect) {
 }
 
 void Lifetimes::note_replaced_item(Value* dict, PyObject* real, Value* key) {
+    // (That an int which changes is none of the keys is guarded by relations.)
+    const bool is_complete = static_cast<DictValue*>(dict)->complete;
+    if (is_complete && is_changing_int(key) && cpython::item_without_hashing(real, key->object()) == nullptr) return;
     Ref<> constant = key->as_constant(tracer_);
     PyObject* wanted = constant ? tracer_.keep(std::move(constant)) : key->object();
     if (wanted == nullptr) return;

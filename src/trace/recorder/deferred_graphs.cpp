@@ -10,6 +10,7 @@
 #include "trace/recorder/copier.h"
 #include "trace/recorder/graph_recorder.h"
 #include "value/tensor/function_modes.h"
+#include "value/tensor/saved_tensors.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
 
@@ -64,7 +65,9 @@ void DeferredGraphCapture::begin(DeferredGraph::Kind kind, Writes writes) {
         tracer_.break_graph(BreakKind::UnsupportedTensor,
                             "a hook, torch.autograd.Function, checkpoint or higher-order operation inside of another "
                             "one's backward pass");
-    expect_no_function_modes(tracer_, "a hook, torch.autograd.Function, checkpoint or higher-order operation");
+    const char* const what = "a hook, torch.autograd.Function, checkpoint or higher-order operation";
+    expect_no_function_modes(tracer_, what);
+    expect_no_saved_tensors_hooks(tracer_, what);
     tracer_.on_undo([this, depth = open_.size()] {
         while (open_.size() > depth) open_.pop_back();
     });

@@ -8,6 +8,7 @@
 #include "value/deferred_graph.h"
 #include "value/kinds/sequence.h"
 #include "value/tensor/function_modes.h"
+#include "value/tensor/saved_tensors.h"
 
 namespace stator {
 
@@ -23,6 +24,7 @@ void FunctionTransforms::begin_call(PyCodeObject* code) {
         tracer_.break_graph(BreakKind::UnsupportedTensor,
                             "the compiled function is called inside of a torch.func transform");
     expect_no_function_modes(tracer_, "a function transform of torch.func is called");
+    expect_no_saved_tensors_hooks(tracer_, "a function transform of torch.func is called");
     static PyObject* const are_hooks_enabled = imported("torch._C._autograd", "_saved_tensors_hooks_is_enabled");
     if (checked(PyObject_CallNoArgs(are_hooks_enabled)).get() != Py_True)
         tracer_.break_graph(BreakKind::UnsupportedTensor,

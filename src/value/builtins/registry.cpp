@@ -48,6 +48,7 @@ void register_all(Handlers& handlers) {
     register_profiling(handlers);
     register_optimizing(handlers);
     register_tensor_hooks(handlers);
+    register_saved_tensors(handlers);
     register_leaves(handlers);
     register_autograd_functions(handlers);
     register_recurrent(handlers);

@@ -41,6 +41,7 @@ void register_autocast_calls(Handlers& handlers);
 void register_profiling(Handlers& handlers);
 void register_optimizing(Handlers& handlers);
 void register_tensor_hooks(Handlers& handlers);
+void register_saved_tensors(Handlers& handlers);
 void register_leaves(Handlers& handlers);
 void register_autograd_functions(Handlers& handlers);
 void register_recurrent(Handlers& handlers);

@@ -1,4 +1,5 @@
 #include "value/kinds/class.h"
+#include "value/kinds/changing_number.h"
 
 #include "base/imported.h"
 #include "base/names.h"
@@ -205,7 +206,7 @@ DictValue* class_dict_to_change(Tracer& tracer, ClassValue* self, Borrowed<> nam
     bool is_plain = !utf8(name).starts_with("__") && (self->held->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0 &&
                     (before == nullptr || !is_descriptor(Py_TYPE(before)));
     if (value != nullptr) {
-        tracer.realize(value);
+        if (!symbolic::is(value)) tracer.realize(value);
         is_plain = is_plain && !is_descriptor(value->type());
     }
     if (!is_plain)

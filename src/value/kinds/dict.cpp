@@ -165,7 +165,7 @@ Task make_missing(Tracer& tracer, DictValue* dict, Value* factory, Value* key) {
 
 /// Empties the table of a dict; returns the old one.
 Table* start_anew(Tracer& tracer, DictValue* dict) {
-    auto* before = tracer.make<Table>();
+    auto* before = tracer.make<Table>(Table::ChangingInts::Kept);
     std::swap(*before, dict->table);
     tracer.on_undo([dict, before] { std::swap(*before, dict->table); });
     return before;
@@ -266,9 +266,23 @@ Value* DictValue::find(Tracer& tracer, Borrowed<> key) {
     return found == nullptr ? nullptr : tracer.outside(child, found);
 }
 
+namespace {
+
+/// A lookup of an int that changes between calls compares it with all keys: with those of a dict from outside, if these
+/// are few.
+void settle_key(Tracer& tracer, DictValue* dict, Value* key) {
+    constexpr Py_ssize_t kFew = 8;
+    if (!is_changing_int(key)) return tracer.realize(key);
+    if (dict->complete) return;
+    if (PyDict_GET_SIZE(dict->outside) > kFew) return tracer.realize(key);
+    dict->complete_now(tracer);
+}
+
+}  // namespace
+
 Value* DictValue::find(Tracer& tracer, Value* key) {
     tracer.realize(this);
-    tracer.realize(key);
+    settle_key(tracer, this, key);
     if (is_method_wrapper(key) && outside != nullptr && source != nullptr && !changed) {
         expect_no_method_wrapper(tracer, this);
         return nullptr;
@@ -309,6 +323,7 @@ std::vector<Table::Entry*> DictValue::entries(Tracer& tracer) {
 
 void DictValue::insert(Tracer& tracer, Value* key, Value* value) {
     tracer.realize(this);
+    if (source != nullptr) settle_key(tracer, this, key);
     put(tracer, key, value);
     if (source != nullptr) tracer.effects().log({PlanOp::SetItem, {this, key, value}});
 }

@@ -15,11 +15,11 @@ struct DictValue final : ObjectValue {
     explicit DictValue(PyTypeObject* type = &PyDict_Type) : ObjectValue(kKind, type) {}
 
     /// The entries. For an outside dict that is not complete, only those that the trace has set.
-    Table table;
+    Table table{Table::ChangingInts::Kept};
     /// False for an outside dict until all of its keys are in `table`.
     bool complete = true;
     /// Keys that the trace removed from an outside dict before it was complete.
-    Table removed;
+    Table removed{Table::ChangingInts::Kept};
     /// Whether the trace has mutated this outside dict.
     bool changed = false;
     /// `default_factory` of a defaultdict created in the trace.

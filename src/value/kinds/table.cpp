@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "value/kinds/changing_number.h"
 #include "value/kinds/scalar.h"
 #include "value/kinds/sequence.h"
 #include "value/protocol/identity.h"
@@ -40,13 +41,53 @@ bool equal_keys(Tracer& tracer, Value* left, Value* right) {
                                                      type_name(right->type()) + " have to be compared");
 }
 
-Table::Entry* Table::find(Tracer& tracer, Value* key) {
+bool is_changing_int(const Value* key) {
+    return symbolic::is(key) && !symbolic::is_unbacked(key) && PyLong_CheckExact(key->object());
+}
+
+/// That of the number in this call, for an int that changes.
+Py_hash_t Table::hash_of(Tracer& tracer, Value* key) const {
+    if (ints_ == ChangingInts::Kept && is_changing_int(key)) return PyObject_Hash(key->object());
     tracer.realize(key);
-    Py_hash_t hash = key->hash(tracer);
+    return key->hash(tracer);
+}
+
+Table::Entry* Table::find(Tracer& tracer, Value* key) {
+    Py_hash_t hash = hash_of(tracer, key);
     return find(tracer, key, hash);
 }
 
+namespace {
+
+/// Whether a key that is no number can't equal an int.
+bool is_no_number(const Value* key) {
+    PyTypeObject* const type = key->type();
+    return type == &PyUnicode_Type || type == &PyBytes_Type || type == Py_TYPE(Py_None) || type == &PyTuple_Type;
+}
+
+}  // namespace
+
+Table::Entry* Table::find_by_relations(Tracer& tracer, Value* key, Py_hash_t hash) {
+    for (Entry& entry : entries_) {
+        if (!entry.live) continue;
+        if (entry.key == key) return &entry;
+        const bool changes = is_changing_int(entry.key) || is_changing_int(key);
+        if (changes && (is_no_number(entry.key) || is_no_number(key))) continue;
+        if (Value* same = changes ? symbolic::compare(tracer, Comparison::Equal, entry.key, key) : nullptr) {
+            if (same->truth(tracer)) return &entry;
+            continue;
+        }
+        // (Equal keys of any class have equal hashes.)
+        tracer.realize(entry.key);
+        tracer.realize(key);
+        if (entry.hash == hash && equal_keys(tracer, entry.key, key)) return &entry;
+    }
+    return nullptr;
+}
+
 Table::Entry* Table::find(Tracer& tracer, Value* key, Py_hash_t hash) {
+    if (has_changing_ints_ || (ints_ == ChangingInts::Kept && is_changing_int(key)))
+        return find_by_relations(tracer, key, hash);
     if (!indexed_) {
         for (Entry& entry : entries_)
             if (entry.live && entry.hash == hash && equal_keys(tracer, entry.key, key)) return &entry;
@@ -61,6 +102,7 @@ Table::Entry* Table::find(Tracer& tracer, Value* key, Py_hash_t hash) {
 }
 
 void Table::append(Value* key, Value* value, Py_hash_t hash) {
+    has_changing_ints_ |= is_changing_int(key);
     entries_.push_back({key, value, hash});
     ++live_;
     if (indexed_) {
@@ -72,8 +114,8 @@ void Table::append(Value* key, Value* value, Py_hash_t hash) {
 }
 
 void Table::insert(Tracer& tracer, Value* key, Value* value) {
-    tracer.realize(key);
-    insert(tracer, key, value, key->hash(tracer));
+    const Py_hash_t hash = hash_of(tracer, key);
+    insert(tracer, key, value, hash);
 }
 
 void Table::insert(Tracer& tracer, Value* key, Value* value, Py_hash_t hash) {

@@ -60,6 +60,11 @@ class Table {
         std::size_t size_ = 0;
     };
 
+    /// Whether an int that changes between calls may be a key without being specialized on: for a dict, whose order
+    /// does not depend on its keys. How such a key compares with each of the others is guarded then.
+    enum class ChangingInts : std::uint8_t { Specialized, Kept };
+    explicit Table(ChangingInts ints = ChangingInts::Specialized) : ints_(ints) {}
+
     /// Null if absent. Breaks the graph if a `__eq__` or `__hash__` of the program would have to run.
     Entry* find(Tracer& tracer, Value* key);
     /// Sets or replaces; an existing key keeps its position. Undoable.
@@ -83,13 +88,20 @@ class Table {
     Entry* find(Tracer& tracer, Value* key, Py_hash_t hash);
     void insert(Tracer& tracer, Value* key, Value* value, Py_hash_t hash);
     void append(Value* key, Value* value, Py_hash_t hash);
+    Entry* find_by_relations(Tracer& tracer, Value* key, Py_hash_t hash);
+    Py_hash_t hash_of(Tracer& tracer, Value* key) const;
 
+    ChangingInts ints_;
+    bool has_changing_ints_ = false;
     Entries entries_;
     /// Positions by hash, once the table is too long for a linear search.
     std::unordered_multimap<Py_hash_t, std::size_t> index_;
     bool indexed_ = false;
     std::size_t live_ = 0;
 };
+
+/// Whether a key is an int that changes between calls, and is not specialized on.
+bool is_changing_int(const Value* key);
 
 /// Whether two keys of equal hash are one key. Breaks the graph if an `__eq__` of the program would have to run.
 bool equal_keys(Tracer& tracer, Value* left, Value* right);

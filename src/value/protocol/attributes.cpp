@@ -8,6 +8,7 @@
 #include "torch/known.h"
 #include "value/builtins/builtin.h"
 #include "value/effect_log.h"
+#include "value/kinds/changing_number.h"
 #include "value/kinds/class.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/dict.h"
@@ -219,7 +220,10 @@ Value* class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, PyOb
     // The kind of attribute decides how it is bound, so it is guarded even if its value is not.
     if (is_new && Py_TYPE(raw)->tp_descr_get != nullptr && !PyFunction_Check(raw))
         tracer.guard({GuardKind::Identity, source, raw});
-    tracer.realize(value);
+    if (symbolic::is(value))
+        symbolic::realize_class(tracer, value);
+    else
+        tracer.realize(value);
     return value;
 }
 

@@ -183,9 +183,10 @@ Task contains_settled(Tracer& tracer, Value* container, Value* item) {
 
 namespace {
 
-/// A symbolic int that selects a part of a tensor is not specialized on.
+/// A symbolic int that selects a part of a tensor is not specialized on. A dict decides itself.
 void realize_key(Tracer& tracer, Value* object, Value* key) {
-    if (object->kind != Kind::Tensor || !symbolic::is(key)) tracer.realize(key);
+    const bool may_change = object->kind == Kind::Tensor || object->kind == Kind::Dict;
+    if (!may_change || !symbolic::is(key)) tracer.realize(key);
 }
 
 }  // namespace
@@ -210,7 +211,7 @@ Outcome set_item(Tracer& tracer, Value* object, Value* key, Value* value) {
 
 Outcome delete_item(Tracer& tracer, Value* object, Value* key) {
     tracer.realize(object);
-    tracer.realize(key);
+    realize_key(tracer, object, key);
     if (Value* method = user_method(tracer, object, "__delitem__"); method != nullptr)
         return call(tracer, method, Arguments::of(object, key));
     if (is_unsettled_key(tracer, object, key)) return tracer.start(delete_item_of(tracer, object, key));
@@ -277,7 +278,7 @@ Outcome contains(Tracer& tracer, Value* container, Value* item) {
     if (only_iterates || container->kind == Kind::Iterator || container->kind == Kind::Generator)
         return tracer.start(contains_by_iteration(tracer, container, item));
     // A list or tuple compares its items with it one by one, without the number of a symbol.
-    if (as_sequence(container) == nullptr) tracer.realize(item);
+    if (as_sequence(container) == nullptr) realize_key(tracer, container, item);
     if ((container->kind == Kind::Dict || container->kind == Kind::Set) && needs_preparation(tracer, item))
         return tracer.start(contains_settled(tracer, container, item));
     return container->contains(tracer, item);

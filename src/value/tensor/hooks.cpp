@@ -101,7 +101,20 @@ bool all_constant(Tracer& tracer, const std::vector<Value*>& values, std::vector
     return true;
 }
 
-Ref<> made_function(Tracer& tracer, FunctionValue* function) {
+/// The cell for a closure variable of a function; empty if its contents may change.
+Ref<> real_cell(Tracer& tracer, const CellValue* cell, Cells cells) {
+    if (cell->source != nullptr && cell->outside != nullptr) {
+        tracer.guard({GuardKind::Identity, cell->source, cell->outside});
+        return Ref<>::share(cell->outside);
+    }
+    if (cells == Cells::Outside || cell->source != nullptr || !cell->is_settled()) return nullptr;
+    tracer.realize(cell->contents);
+    if (cell->contents->kind == Kind::PythonModule) return checked(PyCell_New(cell->contents->object()));
+    Ref<> constant = cell->contents->as_constant(tracer);
+    return constant && !can_change(constant.get()) ? checked(PyCell_New(constant.get())) : Ref<>();
+}
+
+Ref<> made_function(Tracer& tracer, FunctionValue* function, Cells in_closure) {
     bool is_plain = function->set_name == nullptr && function->set_qualname == nullptr &&
                     function->attributes.empty() && function->own_dict == nullptr;
     std::vector<Value*> values = function->defaults;
@@ -112,10 +125,9 @@ Ref<> made_function(Tracer& tracer, FunctionValue* function) {
     if (!function->closure.empty()) {
         Ref<> cells = checked(PyTuple_New(static_cast<Py_ssize_t>(function->closure.size())));
         for (std::size_t i = 0; i < function->closure.size(); ++i) {
-            const CellValue* cell = function->closure[i];
-            if (cell->source == nullptr || cell->outside == nullptr) return nullptr;
-            tracer.guard({GuardKind::Identity, cell->source, cell->outside});
-            PyTuple_SET_ITEM(cells.get(), i, Py_NewRef(cell->outside));
+            Ref<> cell = real_cell(tracer, function->closure[i], in_closure);
+            if (!cell) return nullptr;
+            PyTuple_SET_ITEM(cells.get(), i, cell.release());
         }
         checked(PyFunction_SetClosure(made.get(), cells.get()));
     }
@@ -135,14 +147,20 @@ Ref<> made_function(Tracer& tracer, FunctionValue* function) {
     return made;
 }
 
-/// The hook as an object that the graph can hold; empty if it captures values that are not constants.
-Ref<> real_hook(Tracer& tracer, Value* hook) {
+}  // namespace
+
+bool is_immutable_constant(Tracer& tracer, Value* value) {
+    Ref<> constant = value->as_constant(tracer);
+    return constant && !can_change(constant.get());
+}
+
+Ref<> real_hook(Tracer& tracer, Value* hook, Cells cells) {
     if (hook->source != nullptr && hook->object() != nullptr) {
         tracer.guard({GuardKind::Identity, hook->source, hook->object()});
         return Ref<>::share(hook->object());
     }
     if (auto* function = cast<FunctionValue>(hook); function != nullptr && function->outside == nullptr)
-        return made_function(tracer, function);
+        return made_function(tracer, function, cells);
     auto* partial = cast<ObjectValue>(hook);
     if (partial == nullptr || partial->outside != nullptr || !is_partial_class(partial->class_) ||
         partial->own_dict != nullptr || partial->attributes.size() != 3)
@@ -153,7 +171,7 @@ Ref<> real_hook(Tracer& tracer, Value* hook) {
         if (name == interned("args")) arguments = value;
         if (name == interned("keywords")) keywords = value;
     }
-    Ref<> bound = real_hook(tracer, function);
+    Ref<> bound = real_hook(tracer, function, cells);
     Ref<> given = arguments->as_constant(tracer), named = keywords->as_constant(tracer);
     if (!bound || !given || !named || can_change(given.get())) return nullptr;
     Ref<> values = checked(PyDict_Values(named.get()));
@@ -165,6 +183,8 @@ Ref<> real_hook(Tracer& tracer, Value* hook) {
         PyTuple_SET_ITEM(all.get(), i + 1, Py_NewRef(PyTuple_GET_ITEM(given.get(), i)));
     return checked(PyObject_Call(reinterpret_cast<PyObject*>(partial->class_), all.get(), named.get()));
 }
+
+namespace {
 
 /// The state that a hook may mutate: everything that it references, and values stored in outside objects.
 std::vector<const Value*> reachable_by_hook(Tracer& tracer, Value* hook) {

@@ -16,6 +16,7 @@
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
 #include "value/recorder.h"
+#include "value/tensor/saved_tensors.h"
 #include "value/tensor/tensor.h"
 #include "value/tracer.h"
 
@@ -66,6 +67,13 @@ Outcome call_setter(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const function = imported(kSetters[kSetter].module, kSetters[kSetter].name);
     if (tracer.deferred_graphs().is_open())
         tracer.break_graph(BreakKind::UnsupportedTensor, "a backward pass changes a setting of PyTorch");
+    if (std::string_view(kSetters[kSetter].name).starts_with("_saved_tensors_hooks")) {
+        constexpr const char* kWhat = "hooks on saved tensors are disabled or enabled";
+        expect_no_saved_tensors_hooks(tracer, kWhat);
+        // (Where some were entered before, disabling them raises, after it has disabled them.)
+        if (torch_room::saved_tensors_hooks_depth() > 0)
+            tracer.break_graph(BreakKind::UnsupportedTensor, std::string(kWhat) + " where some are entered");
+    }
     ConstantArguments constants;
     if (!constants.take(tracer, arguments))
         tracer.break_graph(BreakKind::UnknownObject, "a setting of PyTorch is set to a value that is not a constant");
