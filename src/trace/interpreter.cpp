@@ -325,11 +325,13 @@ inline void Interpreter::execute(BytecodeFrame& frame, const bytecode::Instructi
 void Interpreter::execute_deferred(BytecodeFrame& frame, const bytecode::Instruction& instruction) {
     DeferredGraphCapture& deferred = recorder_.deferred_graphs();
     deferred.rereads().note_object(frame, instruction);
-    const Value* owner = instruction.op == bytecode::Op::LoadAttr ? frame.top() : nullptr;
+    const Value* operand = instruction.op == bytecode::Op::LoadAttr   ? frame.top()
+                           : instruction.op == bytecode::Op::BinaryOp ? frame.top(1)
+                                                                      : nullptr;
     kOpHandlers[static_cast<std::size_t>(instruction.op)](*this, frame, instruction);
     // (The instructions of an inlined function note what they read themselves.)
     const bool has_result = !stack_.frames.empty() && stack_.frames.back() == &frame && !frame.stack.empty();
-    if (deferred.runs_later() && has_result) deferred.rereads().note_value(frame, instruction, owner);
+    if (deferred.runs_later() && has_result) deferred.rereads().note_value(frame, instruction, operand);
 }
 
 void Interpreter::roll_back() {

@@ -33,6 +33,7 @@ class DeferredGraphCapture final : public DeferredGraphs {
     /// Whether the innermost open graph runs later.
     bool runs_later() const { return is_open() && open_.back().kind != DeferredGraph::Kind::Subgraph; }
     bool is_made_inside(const TensorValue* tensor) const override;
+    bool put_back(std::span<const Effect> effects) override { return rereads().put_back(effects); }
     DeferredGraph end(std::span<TensorValue* const> inputs, std::span<Value* const> outputs) override;
     void emit_history(Borrowed<> function, const Arguments& arguments, std::span<TensorValue* const> results) override;
     void emit_recomputed(Borrowed<> function, const Arguments& arguments, std::span<TensorValue* const> results,
