@@ -199,12 +199,15 @@ void Interpreter::run() {
         try {
             interpret();
             if (trace_log_ != nullptr) note_made();
+            if (recorder_.transforms().is_entered_by_hand())
+                return fail({BreakKind::UnsupportedTensor, "a level of torch.func is not left again"});
             exit_ = exit_writer().write_return(result_, held_at_return_);
             end_ = TraceEnd::Returned;
             return;
         } catch (const Break& reason) {
             if (!reason.can_exit) throw;
             record_break(reason);
+            if (recorder_.transforms().is_entered_by_hand()) return fail(reason);
             const bool is_in_transform = recorder_.is_in_transform();
             roll_back();
             // What a disabled function calls may be captured: see `handle_callback` in the run room.

@@ -15,7 +15,7 @@ bool is_wrapped(const TensorValue* tensor) {
     return (tensor->meta->dispatch_keys & torch_room::trait::kFunctorch) != 0;
 }
 
-void FunctionTransforms::begin_call(PyCodeObject* code) {
+void FunctionTransforms::expect_possible() {
     if (tracer_.deferred_graphs().is_open())
         tracer_.break_graph(BreakKind::UnsupportedTensor,
                             "a function transform of torch.func in a backward pass or a checkpointed function");
@@ -27,6 +27,10 @@ void FunctionTransforms::begin_call(PyCodeObject* code) {
     if (checked(PyObject_CallNoArgs(are_hooks_enabled)).get() != Py_True)
         tracer_.break_graph(BreakKind::UnsupportedTensor,
                             "a function transform of torch.func where saved tensor hooks are disabled");
+}
+
+void FunctionTransforms::begin_call(PyCodeObject* code) {
+    expect_possible();
     tracer_.on_undo([this, count = calls_.size()] {
         leave();
         calls_.resize(count);
@@ -36,16 +40,34 @@ void FunctionTransforms::begin_call(PyCodeObject* code) {
 }
 
 void FunctionTransforms::end_call() {
-    if (has_levels())
+    if (levels_.depth() > 0)
         tracer_.break_graph(BreakKind::UnsupportedTensor,
                             "a function transform of torch.func returns inside its level");
     called_ = nullptr;
     forget_plain();
 }
 
+void FunctionTransforms::begin_by_hand() {
+    expect_possible();
+    entered_from_ = torch_room::ForwardMode::current();
+    tracer_.on_undo([this] { leave(); });
+}
+
+void FunctionTransforms::end_by_hand_if_left() {
+    if (!is_entered_by_hand() || levels_.depth() > 0 || torch_room::ForwardMode::current() != *entered_from_) return;
+    entered_from_.reset();
+    forget_plain();
+}
+
+FunctionTransforms::~FunctionTransforms() {
+    if (is_entered_by_hand()) leave();
+}
+
 void FunctionTransforms::leave() {
     levels_.leave();
     called_ = nullptr;
+    if (entered_from_) entered_from_->restore();
+    entered_from_.reset();
     forget_plain();
 }
 

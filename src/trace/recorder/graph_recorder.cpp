@@ -24,6 +24,7 @@ GraphRecorder::GraphRecorder(Tracer& tracer, const CallStack& stack, const Lifet
       stack_(stack),
       registers_attributes_(request.registers_attributes),
       is_resumed_(request.at.value != 0),
+      allows_levels_by_hand_(request.allows_levels_by_hand),
       stop_(request.stop_before),
       locations_(tracer, stack, *graph_),
       rows_(tracer, *graph_),
@@ -309,6 +310,7 @@ graph::Node* GraphRecorder::add_input(TensorValue* tensor) {
 }
 
 void GraphRecorder::move_to(Trace& trace) {
+    trace.refuses_levels_by_hand = refuses_levels_by_hand_;
     std::unordered_map<const graph::Node*, Source*> sources;
     for (std::size_t i = 0; i < inputs_.size(); ++i) sources.emplace(input_nodes_[i], inputs_[i]);
     for (graph::Node* node : graph_->nodes()) {
