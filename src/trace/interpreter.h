@@ -44,7 +44,7 @@ class Interpreter final : public Tracer {
     Outcome start(Task task) override;
     FunctionValue* running_function() override { return stack_.innermost()->function; }
     /// See value/caller.h.
-    std::optional<Caller> caller() const;
+    std::optional<Caller> caller(long stacklevel) const;
     Value* class_cell_of_caller() override;
     Value* first_argument_of_caller() override;
     Value* exception_in_handling() override { return handled_exception(); }
