@@ -7,7 +7,9 @@
 #include "torch/fake.h"
 #include "value/deferred_graph.h"
 #include "value/kinds/sequence.h"
+#include "value/recorder.h"
 #include "value/tensor/function_modes.h"
+#include "value/torch_modes.h"
 
 namespace stator {
 
@@ -105,6 +107,11 @@ Ref<> FunctionTransforms::fake_of(const graph::Node& node, std::span<TensorValue
 
 const shape::Answer& FunctionTransforms::infer(Arena& arena, const graph::Node& node,
                                                std::span<TensorValue* const> tensors) {
+    // (aot_autograd fails on the backward pass of forward-mode operations on sizes that change.)
+    const bool may_be_differentiated =
+        is_entered_by_hand() && tracer_.run_by() == Tracer::RunBy::Compiler && tracer_.modes().current().grad &&
+        std::ranges::any_of(tensors, [](const TensorValue* tensor) { return tensor->meta->requires_grad; });
+    if (may_be_differentiated) tracer_.recorder().keep_as_captured();
     auto* answer = arena.make<shape::Answer>();
     try {
         shape::TransformedCall made =

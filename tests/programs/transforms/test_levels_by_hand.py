@@ -154,6 +154,21 @@ def test_captured(program, backend):
         assert len(report.captures) == 1 and not report.breaks
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "stator"])
+def test_gradients_through_a_level(backend, dynamic):
+    program = dual_used_after_its_level
+    compiled = stator.compile(program, backend=backend, dynamic=dynamic, fullgraph=True)
+    for size in (3, 5):
+        found = []
+        for f in (program, compiled):
+            x, t = torch.arange(1.0, size + 1, requires_grad=True), torch.linspace(0, 1, size, requires_grad=True)
+            results = f(x, t)
+            sum(result.sum() for result in results).backward()
+            found.append((*results, x.grad, t.grad))
+        assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("program", BROKEN, ids=lambda program: program.__name__)
 def test_a_break_inside_of_a_level_comes_before_it(program, backend):
