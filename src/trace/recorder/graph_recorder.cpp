@@ -92,8 +92,7 @@ shape::AnyNumber GraphRecorder::any_number(graph::NodeKind kind, Borrowed<> targ
         !deferred_graphs_.runs_later() && !transforms_.has_levels() &&
         (is_resumed_ || tracer_.numbers().has_symbols() || !tracer_.knowledge().changing_numbers.empty());
     if (!has_changing_numbers) return shape::AnyNumber::None;
-    // (Higher-order operations take no floats as operands.)
-    if (deferred_graphs_.is_open()) return shape::AnyNumber::Int;
+    if (deferred_graphs_.is_open() && !deferred_graphs_.take_floats()) return shape::AnyNumber::Int;
     // Relations between ints are added by rules and by FakeTensor, as they need them.
     return shape::takes_any_number(kind, target) | shape::AnyNumber::Int;
 }
