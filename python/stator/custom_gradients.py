@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd.function import once_differentiable
 
 _ONCE = next(code for code in once_differentiable.__code__.co_consts if hasattr(code, "co_code"))
@@ -33,6 +35,24 @@ def takes_keyword_arguments() -> bool:
     return True
 
 
+# An operation of the backward pass that raises when it runs, and not when a compiler traces the backward pass.
+_LIBRARY = torch.library.Library("stator", "FRAGMENT")
+_LIBRARY.define("refuse_gradient(Tensor given, str message) -> Tensor")
+
+
+def _refuse_gradient(given: torch.Tensor, message: str) -> torch.Tensor:
+    raise RuntimeError(message)
+
+
+_LIBRARY.impl("refuse_gradient", _refuse_gradient, "CompositeExplicitAutograd")
+_LIBRARY.impl("refuse_gradient", lambda given, message: torch.empty_like(given), "Meta")
+
+
+def _is_traced(gradient: torch.Tensor) -> bool:
+    """Whether a compiler runs the backward pass, to compile it."""
+    return torch._is_functional_tensor(gradient) or isinstance(gradient, (FakeTensor, FunctionalTensor))
+
+
 class _Case(NamedTuple):
     """A backward pass, captured for gradients of which some may be None."""
 
@@ -46,6 +66,11 @@ class _Case(NamedTuple):
     raises: type[BaseException] | None
     """What the backward pass raises in place of that, if anything."""
     raises_with: tuple[Any, ...]
+
+    @property
+    def refuses(self) -> str | None:
+        """The error about what `backward` has returned, which autograd itself raises."""
+        return str(self.raises_with[0]) if self.raises is RuntimeError and all(self.is_given) else None
 
 
 class AttachBackward:
@@ -66,12 +91,16 @@ class AttachBackward:
         checked = [place for place, saved in is_saved.items() if saved]
         unchecked = [place for place, saved in is_saved.items() if not saved]
 
+        refuses = any(case.refuses is not None for case in by_gradients.values())
+
         def forward(ctx: Any, *arguments: Any) -> tuple[torch.Tensor, ...]:
             *tensors, others = arguments
             results_ = tuple(tensors[inputs:])
             # Marked as written to, fresh results get this node as their history; otherwise autograd would return views.
             ctx.mark_dirty(*(result for result, is_fresh in zip(results_, fresh, strict=True) if is_fresh))
             ctx.set_materialize_grads(len(by_gradients) == 1)
+            if refuses:
+                ctx.inputs = [(tensor.shape, tensor.dtype) for tensor in tensors[:inputs]]
             tensors.extend(others)
             ctx.save_for_backward(*(tensors[place] for place in checked))
             ctx.unchecked = [tensors[place] for place in unchecked]
@@ -79,10 +108,13 @@ class AttachBackward:
 
         def run_backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
             case = by_gradients[tuple(gradient is not None for gradient in gradients)]
+            given = [gradient for gradient in gradients if gradient is not None]
+            if case.refuses is not None and _is_traced(given[0]):
+                refused = torch.ops.stator.refuse_gradient(given[0], case.refuses).sum()
+                return (*(refused.to(dtype).expand(size) for size, dtype in ctx.inputs), *[None] * (results + 1))
             if case.raises is not None:
                 raise case.raises(*case.raises_with)
             held = dict(zip((*checked, *unchecked), (*ctx.saved_tensors, *ctx.unchecked), strict=True))
-            given = [gradient for gradient in gradients if gradient is not None]
             return (*case.backward(*given, *(held[place] for place in case.reads)), *[None] * (results + 1))
 
         body = {

@@ -92,11 +92,13 @@ Ref<> compile_if_possible(const CompileOptions& options, const GraphModule& grap
                           cpython::Frame* frame, bytecode::Index at) {
     const Borrowed<> module = graph.module.get();
     const std::size_t depth = torch_room::transform_depth();
+    const torch_room::ForwardMode forward_mode = torch_room::ForwardMode::current();
     try {
         return call_backend(options, module, examples);
     } catch (const PythonError&) {
         TakenError error = TakenError::take();
         torch_room::leave_transforms(depth);
+        forward_mode.restore();
         auto says = [&](const char* name) {
             Ref<> answer = Ref<>::steal(PyObject_GetAttrString(error.exception(), name));
             if (!answer) PyErr_Clear();

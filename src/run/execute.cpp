@@ -124,6 +124,7 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
     // (A graph with operations was captured, and runs, outside of all function transforms.)
     torch_room::leave_transforms(torch_room::has_transforms(entry.state) ? torch_room::transform_depth() : 0);
     torch_room::leave_saved_tensors_hooks(saved_tensors_hooks);
+    torch_room::ForwardMode{entry.state.is_in_dual_level, entry.state.forward_grad}.restore();
     torch_room::restore_modes(entry.state.modes);
     torch_room::restore_settings(entry.state);
     failure->has_happened = true;

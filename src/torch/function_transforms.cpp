@@ -2,6 +2,7 @@
 
 // (The headers of functorch include one that PyTorch does not install, so its functions are called through Python.)
 #include <ATen/SavedTensorHooks.h>
+#include <c10/core/AutogradState.h>
 #include <torch/csrc/autograd/forward_grad.h>
 
 #include <algorithm>
@@ -67,6 +68,16 @@ void leave_dual_level() {
 }
 
 }  // namespace
+
+ForwardMode ForwardMode::current() {
+    return {torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr,
+            c10::AutogradState::get_tls_state().get_fw_grad_mode()};
+}
+
+void ForwardMode::restore() const {
+    if (!has_level) leave_dual_level();
+    c10::AutogradState::get_tls_state().set_fw_grad_mode(is_enabled);
+}
 
 TransformLevels::~TransformLevels() {
     leave();

@@ -42,6 +42,16 @@ class TransformLevels {
     std::vector<Ref<>> layers_;  // the innermost one last; empty while they are on PyTorch's stack
 };
 
+/// The state of forward-mode differentiation on this thread, apart from its tensors.
+struct ForwardMode {
+    bool has_level = false;  // `torch.autograd.forward_ad.dual_level`
+    bool is_enabled = true;
+
+    static ForwardMode current();
+    void restore() const;
+    bool operator==(const ForwardMode&) const = default;
+};
+
 struct GlobalState;
 
 /// Whether a function transform was running in this state.

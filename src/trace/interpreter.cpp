@@ -199,12 +199,15 @@ void Interpreter::run() {
         try {
             interpret();
             if (trace_log_ != nullptr) note_made();
+            if (recorder_.transforms().is_entered_by_hand())
+                return fail({BreakKind::UnsupportedTensor, "a level of torch.func is not left again"});
             exit_ = exit_writer().write_return(result_, held_at_return_);
             end_ = TraceEnd::Returned;
             return;
         } catch (const Break& reason) {
             if (!reason.can_exit) throw;
             record_break(reason);
+            if (recorder_.transforms().is_entered_by_hand()) return fail(reason);
             const bool is_in_transform = recorder_.is_in_transform();
             roll_back();
             // What a disabled function calls may be captured: see `handle_callback` in the run room.
@@ -325,11 +328,13 @@ inline void Interpreter::execute(BytecodeFrame& frame, const bytecode::Instructi
 void Interpreter::execute_deferred(BytecodeFrame& frame, const bytecode::Instruction& instruction) {
     DeferredGraphCapture& deferred = recorder_.deferred_graphs();
     deferred.rereads().note_object(frame, instruction);
-    const Value* owner = instruction.op == bytecode::Op::LoadAttr ? frame.top() : nullptr;
+    const Value* operand = instruction.op == bytecode::Op::LoadAttr   ? frame.top()
+                           : instruction.op == bytecode::Op::BinaryOp ? frame.top(1)
+                                                                      : nullptr;
     kOpHandlers[static_cast<std::size_t>(instruction.op)](*this, frame, instruction);
     // (The instructions of an inlined function note what they read themselves.)
     const bool has_result = !stack_.frames.empty() && stack_.frames.back() == &frame && !frame.stack.empty();
-    if (deferred.runs_later() && has_result) deferred.rereads().note_value(frame, instruction, owner);
+    if (deferred.runs_later() && has_result) deferred.rereads().note_value(frame, instruction, operand);
 }
 
 void Interpreter::roll_back() {

@@ -47,7 +47,7 @@ class Interpreter final : public Tracer {
     Outcome start(Task task) override;
     FunctionValue* running_function() override { return stack_.innermost()->function; }
     /// See value/caller.h.
-    std::optional<Caller> caller() const;
+    std::optional<Caller> caller(long stacklevel) const;
     /// See value/builtins/config_patches.h.
     void change_setting(std::string_view name, std::optional<bool> is_on);
     Value* class_cell_of_caller() override;

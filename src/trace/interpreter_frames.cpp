@@ -1,5 +1,7 @@
 #include "trace/interpreter.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <exception>
 #include <utility>
@@ -7,6 +9,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/stack_room.h"
+#include "cpython/objects.h"
 #include "value/kinds/class.h"
 #include "value/kinds/exception.h"
 #include "value/kinds/undoable.h"
@@ -48,16 +51,45 @@ void Interpreter::enter_task(TaskFrame& frame) {
     if (frame.is_opaque) ++stack_.opaque_tasks;
 }
 
-std::optional<Caller> caller_of(const Tracer& tracer) {
-    return static_cast<const Interpreter&>(tracer).caller();
+std::optional<Caller> caller_of(const Tracer& tracer, long stacklevel) {
+    return static_cast<const Interpreter&>(tracer).caller(stacklevel);
 }
 
-std::optional<Caller> Interpreter::caller() const {
+namespace {
+
+/// Whether calling the object runs this code, without a Python function in between.
+bool runs(const Value* callable, const PyCodeObject* code) {
+    if (callable == nullptr) return false;
+    if (const auto* method = cast<MethodValue>(callable)) callable = method->function;
+    if (const auto* function = cast<FunctionValue>(callable)) return function->code == code;
+    const auto* type = cast<ClassValue>(callable);
+    if (type == nullptr || Py_TYPE(type->held)->tp_call != PyType_Type.tp_call) return false;
+    return std::ranges::any_of(std::array{"__init__", "__new__"}, [&](const char* name) {
+        PyObject* method = cpython::lookup_in_mro(type->held, interned(name), nullptr);
+        if (method != nullptr && Py_IS_TYPE(method, &PyStaticMethod_Type)) return false;
+        return method != nullptr && PyFunction_Check(method) &&
+               PyFunction_GET_CODE(method) == reinterpret_cast<const PyObject*>(code);
+    });
+}
+
+/// Whether the instruction that a frame waits for has called this code itself.
+bool has_called(const BytecodeFrame& frame, const PyCodeObject* code) {
+    const auto pops = static_cast<std::size_t>(frame.pops);
+    if (pops < 2 || pops > frame.stack.size()) return false;
+    return runs(frame.top(pops - 1), code) || runs(frame.top(pops - 2), code);
+}
+
+}  // namespace
+
+std::optional<Caller> Interpreter::caller(long stacklevel) const {
+    const BytecodeFrame* called = nullptr;
     for (auto frame = stack_.frames.rbegin(); frame != stack_.frames.rend(); ++frame) {
         if ((*frame)->is_task) continue;
         const auto& found = static_cast<const BytecodeFrame&>(**frame);
+        if (called != nullptr && !has_called(found, called->function->code)) return std::nullopt;
         if (found.function->globals == nullptr) return std::nullopt;
-        return Caller{found.function->code, found.line(), found.function->globals};
+        if (stacklevel-- <= 1) return Caller{found.function->code, found.line(), found.function->globals};
+        called = &found;
     }
     return std::nullopt;
 }

@@ -13,7 +13,9 @@ TraceRequest TraceRequest::of(cpython::Frame* frame, bytecode::Index at) {
             .is_generator = cpython::is_generator_frame(frame)};
 }
 
-std::variant<Trace, Again> trace(const TraceRequest& request, const Knowledge& knowledge) {
+namespace {
+
+std::variant<Trace, Again> trace_once(const TraceRequest& request, const Knowledge& knowledge) {
     Interpreter interpreter(request, knowledge);
     try {
         interpreter.run();
@@ -35,6 +37,24 @@ std::variant<Trace, Again> trace(const TraceRequest& request, const Knowledge& k
         if (!again.learned.called_whole.empty()) return again;
     }
     return interpreter.take_trace();
+}
+
+/// A trace that failed where the program has entered a level, and the frame could go on from before it.
+bool is_worse(const std::variant<Trace, Again>& traced, const TraceRequest& request) {
+    const auto* trace = std::get_if<Trace>(&traced);
+    return trace != nullptr && trace->end == TraceEnd::Failed && !request.wants_one_graph;
+}
+
+}  // namespace
+
+std::variant<Trace, Again> trace(const TraceRequest& request, const Knowledge& knowledge) {
+    std::variant<Trace, Again> traced = trace_once(request, knowledge);
+    const auto* trace = std::get_if<Trace>(&traced);
+    if (trace == nullptr || !trace->refuses_levels_by_hand) return traced;
+    TraceRequest with_levels = request;
+    with_levels.allows_levels_by_hand = true;
+    std::variant<Trace, Again> again = trace_once(with_levels, knowledge);
+    return is_worse(again, request) ? std::move(traced) : std::move(again);
 }
 
 }  // namespace stator

@@ -107,6 +107,9 @@ struct TraceRequest {
     /// See `Tracer::captures_scalars` and `Tracer::captures_data_sizes`.
     bool captures_scalars = false;
     bool captures_data_sizes = false;
+    /// Levels of functorch and of forward-mode differentiation may be entered by the program itself. They have to be
+    /// left before the trace ends, or it fails.
+    bool allows_levels_by_hand = false;
     bool captures_autograd = false;  // see `TorchModes::captures_autograd`
 
     /// Breaks the graph before the operation that would become node `serial`.
@@ -151,15 +154,16 @@ struct Trace {
     Plan plan;
     std::vector<Source*> fetched;  // that the plan reads
 
-    torch_room::Modes modes;             // of PyTorch, at the end
-    bool reads_autocast = false;         // the program reads settings of autocast
-    bool reads_numpy_errors = false;     // it must not run while numpy raises floating-point errors
-    bool is_kept_as_captured = false;    // the graph must not be compiled
-    bool is_compiling_was_true = false;  // `is_compiling()` was True for the program
-    bool inlined_torch_compile = false;  // a function that `torch.compile` made
-    bool forbids_breaks = false;         // it ends inside of `torch._dynamo.error_on_graph_break(True)`
-    bool depends_on_data = false;        // the graph has numbers or sizes that depend on the data of tensors
-    bool has_stopped = false;            // before the node of `stop_before`
+    torch_room::Modes modes;              // of PyTorch, at the end
+    bool reads_autocast = false;          // the program reads settings of autocast
+    bool reads_numpy_errors = false;      // it must not run while numpy raises floating-point errors
+    bool is_kept_as_captured = false;     // the graph must not be compiled
+    bool is_compiling_was_true = false;   // `is_compiling()` was True for the program
+    bool inlined_torch_compile = false;   // a function that `torch.compile` made
+    bool forbids_breaks = false;          // it ends inside of `torch._dynamo.error_on_graph_break(True)`
+    bool depends_on_data = false;         // the graph has numbers or sizes that depend on the data of tensors
+    bool refuses_levels_by_hand = false;  // the program enters one: see TraceRequest
+    bool has_stopped = false;             // before the node of `stop_before`
     std::vector<MismatchedCall> mismatched_calls;
     // Their expressions live as long as the graph, and print as long as the arena.
     std::vector<Symbol> symbols;

@@ -15,8 +15,9 @@ struct Caller {
     PyObject* globals;
 };
 
-/// The innermost frame, which `warnings.warn` means. Nothing if the globals of its function are not known. The trace
-/// room implements it.
-std::optional<Caller> caller_of(const Tracer& tracer);
+/// The frame that `warnings.warn` means: with a `stacklevel` of 1 the innermost one, with 2 the one that has called it.
+/// Nothing if the globals of its function are not known, and where Python may have frames in between that the trace has
+/// not: of Python functions that are modelled, or outside of the trace. The trace room implements it.
+std::optional<Caller> caller_of(const Tracer& tracer, long stacklevel);
 
 }  // namespace stator

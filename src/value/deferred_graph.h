@@ -12,6 +12,7 @@
 namespace stator {
 
 struct TensorValue;
+struct Effect;
 
 /// The flags of graph::Node, for a graph as a whole.
 struct GraphFlags {
@@ -87,6 +88,8 @@ class DeferredGraphs {
     virtual bool is_open() const = 0;
     /// Whether a tensor was made in the innermost open graph.
     virtual bool is_made_inside(const TensorValue* tensor) const = 0;
+    /// Whether these side effects of the open deferred graph are assignments to attributes that it has put back.
+    virtual bool put_back(std::span<const Effect> effects) = 0;
     /// Ends the deferred graph. `inputs` were made since `begin`; each output is a tensor or None.
     virtual DeferredGraph end(std::span<TensorValue* const> inputs, std::span<Value* const> outputs) = 0;
 

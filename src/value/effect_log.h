@@ -28,6 +28,8 @@ class EffectLog {
     /// An attribute of an object that the trace has made is set. The plan makes the object as it is in the end: this is
     /// for those who want to know.
     virtual void note_change_of_made(const Value* value) = 0;
+    /// Forgets all side effects but the first `count`: the others have undone each other.
+    virtual void forget_from(std::size_t count) = 0;
     /// Called before a mutation that the plan can't replay: breaks the graph if the value came from outside.
     virtual void expect_made_in_trace(const Value* value) = 0;
     /// Called before a weak reference is dereferenced. Breaks the graph unless the program still holds the referent: an

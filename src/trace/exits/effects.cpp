@@ -100,6 +100,12 @@ void EffectWriter::note_change_of_made(const Value* value) {
     tracer_.on_undo([log = trace_log_, position] { log->undo(position); });
 }
 
+void EffectWriter::forget_from(std::size_t count) {
+    if (count == effects_.size()) return;
+    tracer_.on_undo([this, before = effects_] { effects_ = before; });
+    effects_.resize(count);
+}
+
 void EffectWriter::forget_dropped(const PlanBuilder& plan) const {
     for (const auto& [position, value] : changes_of_made_)
         if (plan.known(value) < 0) trace_log_->undo(position);

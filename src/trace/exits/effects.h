@@ -20,6 +20,7 @@ class EffectWriter final : public EffectLog {
 
     void log(Effect effect) override;
     void note_change_of_made(const Value* value) override;
+    void forget_from(std::size_t count) override;
     void expect_made_in_trace(const Value* value) override;
     void expect_held(Value* value) override { lifetimes_.expect_held(value); }
 

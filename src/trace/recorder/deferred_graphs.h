@@ -30,9 +30,15 @@ class DeferredGraphCapture final : public DeferredGraphs {
     bool is_in_subgraph() const {
         return std::ranges::find(open_, DeferredGraph::Kind::Subgraph, &Open::kind) != open_.end();
     }
+    /// Whether the open graphs may read floats from before. The higher-order operations of PyTorch take none as
+    /// operands, except for `wrap`, which may change anything too.
+    bool take_floats() const {
+        return std::ranges::all_of(open_, [](const Open& open) { return open.writes == Writes::Anything; });
+    }
     /// Whether the innermost open graph runs later.
     bool runs_later() const { return is_open() && open_.back().kind != DeferredGraph::Kind::Subgraph; }
     bool is_made_inside(const TensorValue* tensor) const override;
+    bool put_back(std::span<const Effect> effects) override { return rereads().put_back(effects); }
     DeferredGraph end(std::span<TensorValue* const> inputs, std::span<Value* const> outputs) override;
     void emit_history(Borrowed<> function, const Arguments& arguments, std::span<TensorValue* const> results) override;
     void emit_recomputed(Borrowed<> function, const Arguments& arguments, std::span<TensorValue* const> results,

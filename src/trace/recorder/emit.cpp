@@ -265,14 +265,21 @@ bool loads_decompositions(Borrowed<> function) {
 }  // namespace
 
 Value* GraphRecorder::emit_transform(Borrowed<> function, const Arguments& arguments) {
-    if (!is_in_transform())
-        tracer_.break_graph(BreakKind::UnsupportedTensor,
-                            "a function that changes the state of torch.func is called outside of its transforms");
+    if (!is_in_transform()) {
+        if (!allows_levels_by_hand_) {
+            refuses_levels_by_hand_ = true;
+            tracer_.break_graph(BreakKind::UnsupportedTensor,
+                                "a function that changes the state of torch.func is called outside of its transforms");
+        }
+        transforms_.begin_by_hand();
+    }
     graph::Node* node = emit_effect(function, arguments);
     if (!loads_decompositions(function)) node->location = nullptr;  // as torch._dynamo does
     // If the graph fails, the state is restored: the program can't observe that the node has run.
     node->is_visible_to_program = false;
-    return tracer_.fresh(call_in_transform(*node));
+    Ref<> result = call_in_transform(*node);
+    transforms_.end_by_hand_if_left();
+    return tracer_.fresh(std::move(result));
 }
 
 Value* GraphRecorder::ask_transform(Borrowed<> function, const Arguments& arguments) {

@@ -7,8 +7,10 @@
 #include "torch/fake.h"
 #include "value/deferred_graph.h"
 #include "value/kinds/sequence.h"
+#include "value/recorder.h"
 #include "value/tensor/function_modes.h"
 #include "value/tensor/saved_tensors.h"
+#include "value/torch_modes.h"
 
 namespace stator {
 
@@ -16,7 +18,7 @@ bool is_wrapped(const TensorValue* tensor) {
     return (tensor->meta->dispatch_keys & torch_room::trait::kFunctorch) != 0;
 }
 
-void FunctionTransforms::begin_call(PyCodeObject* code) {
+void FunctionTransforms::expect_possible() {
     if (tracer_.deferred_graphs().is_open())
         tracer_.break_graph(BreakKind::UnsupportedTensor,
                             "a function transform of torch.func in a backward pass or a checkpointed function");
@@ -29,6 +31,10 @@ void FunctionTransforms::begin_call(PyCodeObject* code) {
     if (checked(PyObject_CallNoArgs(are_hooks_enabled)).get() != Py_True)
         tracer_.break_graph(BreakKind::UnsupportedTensor,
                             "a function transform of torch.func where saved tensor hooks are disabled");
+}
+
+void FunctionTransforms::begin_call(PyCodeObject* code) {
+    expect_possible();
     tracer_.on_undo([this, count = calls_.size()] {
         leave();
         calls_.resize(count);
@@ -38,16 +44,34 @@ void FunctionTransforms::begin_call(PyCodeObject* code) {
 }
 
 void FunctionTransforms::end_call() {
-    if (has_levels())
+    if (levels_.depth() > 0)
         tracer_.break_graph(BreakKind::UnsupportedTensor,
                             "a function transform of torch.func returns inside its level");
     called_ = nullptr;
     forget_plain();
 }
 
+void FunctionTransforms::begin_by_hand() {
+    expect_possible();
+    entered_from_ = torch_room::ForwardMode::current();
+    tracer_.on_undo([this] { leave(); });
+}
+
+void FunctionTransforms::end_by_hand_if_left() {
+    if (!is_entered_by_hand() || levels_.depth() > 0 || torch_room::ForwardMode::current() != *entered_from_) return;
+    entered_from_.reset();
+    forget_plain();
+}
+
+FunctionTransforms::~FunctionTransforms() {
+    if (is_entered_by_hand()) leave();
+}
+
 void FunctionTransforms::leave() {
     levels_.leave();
     called_ = nullptr;
+    if (entered_from_) entered_from_->restore();
+    entered_from_.reset();
     forget_plain();
 }
 
@@ -85,6 +109,11 @@ Ref<> FunctionTransforms::fake_of(const graph::Node& node, std::span<TensorValue
 
 const shape::Answer& FunctionTransforms::infer(Arena& arena, const graph::Node& node,
                                                std::span<TensorValue* const> tensors) {
+    // (aot_autograd fails on the backward pass of forward-mode operations on sizes that change.)
+    const bool may_be_differentiated =
+        is_entered_by_hand() && tracer_.run_by() == Tracer::RunBy::Compiler && tracer_.modes().current().grad &&
+        std::ranges::any_of(tensors, [](const TensorValue* tensor) { return tensor->meta->requires_grad; });
+    if (may_be_differentiated) tracer_.recorder().keep_as_captured();
     auto* answer = arena.make<shape::Answer>();
     try {
         shape::TransformedCall made =

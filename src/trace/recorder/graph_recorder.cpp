@@ -24,6 +24,7 @@ GraphRecorder::GraphRecorder(Tracer& tracer, const CallStack& stack, const Lifet
       stack_(stack),
       registers_attributes_(request.registers_attributes),
       is_resumed_(request.at.value != 0),
+      allows_levels_by_hand_(request.allows_levels_by_hand),
       stop_(request.stop_before),
       locations_(tracer, stack, *graph_),
       rows_(tracer, *graph_),
@@ -91,8 +92,7 @@ shape::AnyNumber GraphRecorder::any_number(graph::NodeKind kind, Borrowed<> targ
         !deferred_graphs_.runs_later() && !transforms_.has_levels() &&
         (is_resumed_ || tracer_.numbers().has_symbols() || !tracer_.knowledge().changing_numbers.empty());
     if (!has_changing_numbers) return shape::AnyNumber::None;
-    // (Higher-order operations take no floats as operands.)
-    if (deferred_graphs_.is_open()) return shape::AnyNumber::Int;
+    if (deferred_graphs_.is_open() && !deferred_graphs_.take_floats()) return shape::AnyNumber::Int;
     // Relations between ints are added by rules and by FakeTensor, as they need them.
     return shape::takes_any_number(kind, target) | shape::AnyNumber::Int;
 }
@@ -309,6 +309,7 @@ graph::Node* GraphRecorder::add_input(TensorValue* tensor) {
 }
 
 void GraphRecorder::move_to(Trace& trace) {
+    trace.refuses_levels_by_hand = refuses_levels_by_hand_;
     std::unordered_map<const graph::Node*, Source*> sources;
     for (std::size_t i = 0; i < inputs_.size(); ++i) sources.emplace(input_nodes_[i], inputs_[i]);
     for (graph::Node* node : graph_->nodes()) {

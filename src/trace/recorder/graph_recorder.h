@@ -117,6 +117,8 @@ class GraphRecorder final : public Recorder {
     const CallStack& stack_;
     const bool registers_attributes_;
     const bool is_resumed_;  // the trace starts in the middle of its frame
+    const bool allows_levels_by_hand_;
+    bool refuses_levels_by_hand_ = false;
     const std::optional<TraceRequest::Stop> stop_;
     bool has_stopped_ = false;
 

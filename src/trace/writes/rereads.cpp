@@ -127,21 +127,47 @@ std::string place(const BytecodeFrame& frame) {
     return place(frame.function->code, frame.line());
 }
 
+std::string attribute_of_object(const BytecodeFrame& frame, const bytecode::Instruction& instruction) {
+    return named("attribute", frame, instruction) + " of an object" + place(frame);
+}
+
 }  // namespace
 
 void Rereads::note_object(const BytecodeFrame& frame, const bytecode::Instruction& instruction) {
     if (!found_.empty() || kind_ == DeferredGraph::Kind::Recomputed || frame.stack.empty()) return;
+    if (std::optional<std::string> used = unused_.used_by(frame, instruction)) {
+        found_ = *std::move(used);
+        return;
+    }
+    // What an attribute holds is seen after the instruction.
+    if (instruction.op == Op::LoadAttr && frame.top()->kind == Kind::Object) return;
     bool is_item = instruction.op == Op::BinarySubscr && frame.stack.size() > 1;
     if (!is_item && !is_attribute_read(instruction.op) && instruction.op != Op::GetIter) return;
     if (is_mutable_outside(frame.top(is_item ? 1 : 0)))
-        found_ = (is_attribute_read(instruction.op) ? named("attribute", frame, instruction) + " of an object"
-                                                    : std::string("an item of a container")) +
-                 place(frame);
+        found_ = is_attribute_read(instruction.op) ? attribute_of_object(frame, instruction)
+                                                   : "an item of a container" + place(frame);
 }
 
-void Rereads::note_value(const BytecodeFrame& frame, const bytecode::Instruction& instruction, const Value* owner) {
+void Rereads::note_variable(const Value* value, std::string what) {
+    const bool is_followed =
+        kind_ == DeferredGraph::Kind::Backward && is_mutable_outside(value) && unused_.add_object(value, what);
+    if (!is_followed) found_ = std::move(what);
+}
+
+void Rereads::note_value(const BytecodeFrame& frame, const bytecode::Instruction& instruction, const Value* operand) {
     if (!found_.empty()) return;
     const Value* value = frame.stack.back();
+    const Value* owner = instruction.op == Op::LoadAttr ? operand : nullptr;
+    if (kind_ != DeferredGraph::Kind::Recomputed && operand != nullptr) {
+        unused_.note_sum(frame, instruction, operand);
+        const bool is_followed = owner != nullptr && owner->kind == Kind::Object && is_mutable_outside(owner);
+        std::string what = is_followed ? attribute_of_object(frame, instruction) : "";
+        PyObject* name = is_followed ? frame.code->name(instruction.arg) : nullptr;
+        if (is_followed && !unused_.add_attribute(owner, name, value, what)) {
+            found_ = std::move(what);
+            return;
+        }
+    }
     if (value->kind == Kind::Null && frame.stack.size() > 1) value = frame.top(1);
     if (is_code(value)) return;
     if (owner != nullptr && is_code(owner) && value->kind != Kind::Method && !is_enum_member_of(value, owner) &&
@@ -158,7 +184,7 @@ void Rereads::note_value(const BytecodeFrame& frame, const bytecode::Instruction
         case Op::LoadGlobal:
         case Op::LoadName:
             if (!is_given && !has_library_globals(frame.function->globals))
-                found_ = named("global variable", frame, instruction) + place(frame);
+                note_variable(value, named("global variable", frame, instruction) + place(frame));
             return;
         case Op::LoadDeref: {
             const auto* cell = cast<CellValue>(frame.slots[static_cast<std::size_t>(instruction.arg)]);
@@ -167,12 +193,13 @@ void Rereads::note_value(const BytecodeFrame& frame, const bytecode::Instruction
             bool is_outside = cell != nullptr && cell->source != nullptr &&
                               !(value->kind == Kind::Constant && has_library_globals(frame.function->globals));
             if (!is_given && (is_outside || (!is_recomputed && is_mutable_outside(value))))
-                found_ = named_slot(frame, instruction) + " of an enclosing function" + place(frame);
+                note_variable(value, named_slot(frame, instruction) + " of an enclosing function" + place(frame));
             return;
         }
         case Op::LoadFast:
         case Op::LoadFastCheck:
-            if (!is_recomputed && is_mutable_outside(value)) found_ = "a mutable argument" + place(frame);
+            if (!is_recomputed && is_mutable_outside(value) && !unused_.contains(value))
+                note_variable(value, "a mutable argument" + place(frame));
             return;
         default:
             return;

@@ -237,11 +237,10 @@ Outcome warns(Tracer& tracer, const Arguments& arguments) {
     PyTypeObject* category = category_of(tracer, given(1, "category"));
     Ref<> depth = level == nullptr ? checked(PyLong_FromLong(1)) : level->as_constant(tracer);
     if (!depth || !PyLong_CheckExact(depth.get()) || !is_plain_warning(category)) leave_to_python(tracer);
-    // Between two frames of a trace there may be one more outside of it, of a Python function that is modelled.
-    const bool is_for_this_line = PyLong_AsLong(depth.get()) == 1;
+    const long levels = PyLong_AsLong(depth.get());
     PyErr_Clear();
-    if (!is_for_this_line) leave_to_python(tracer, "a warning is issued for the line of a caller (stacklevel)");
-    const std::optional<Caller> caller = caller_of(tracer);
+    const std::optional<Caller> caller = caller_of(tracer, levels);
+    if (!caller && levels > 1) leave_to_python(tracer, "a warning is issued for the line of a caller (stacklevel)");
     if (!caller) leave_to_python(tracer);
     PyObject* module = PyDict_GetItemWithError(caller->globals, interned("__name__"));
     if (module == nullptr || !PyUnicode_Check(module)) leave_to_python(tracer);

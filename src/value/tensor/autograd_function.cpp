@@ -258,7 +258,8 @@ std::string error_about(const Application& call, const std::vector<Value*>& grad
     return {};
 }
 
-/// A compiler runs the backward pass when it compiles: one that raises is left as it was captured.
+/// A compiler traces the backward pass for gradients that are all tensors: one that raises for others is left as it was
+/// captured.
 void expect_raising_is_possible(Tracer& tracer) {
     if (tracer.run_by() != Tracer::RunBy::Compiler) return;
     if (!tracer.wants_one_graph()) refuse(tracer, "raises an exception in backward");
@@ -278,7 +279,6 @@ std::vector<Value*> gradients_for_arguments(Tracer& tracer, const Application& c
     while (gradients.size() > call.arguments.size() && gradients.back()->object() == Py_None) gradients.pop_back();
     std::vector<Value*> wanted;
     if (const std::string error = error_about(call, gradients); !error.empty()) {
-        expect_raising_is_possible(tracer);
         traced.raises = PyExc_RuntimeError;
         traced.raises_with = tracer.keep(checked(Py_BuildValue("(s)", error.c_str())));
         return wanted;
@@ -422,6 +422,8 @@ Task trace_backward(Tracer& tracer, const Application& call, Value* backward, bo
         } catch (const Raised& exception) {
             raised = exception.exception;
         }
+        if (tracer.deferred_graphs().put_back(tracer.effects().entries().subspan(effects)))
+            tracer.effects().forget_from(effects);
         if (tracer.effects().size() != effects || tracer.modes().current() != inside ||
             reachable_by_backward(tracer, call) != before)
             refuse(tracer, "has side effects in backward");

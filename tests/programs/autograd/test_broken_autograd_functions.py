@@ -5,7 +5,9 @@ import warnings
 import pytest
 import torch
 import torch.nn as nn
+from torch._dynamo.backends.common import aot_autograd
 
+import stator
 from tests.support.engine import CAPTURES, Recorder, compile, reset, unsupported
 from tests.support.harness import Source, T, same
 
@@ -167,9 +169,15 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def nothing_compiled(graph, inputs):
+    """A backend that Stator does not know as one that traces the backward pass."""
+    return aot_autograd(fw_compiler=lambda graph, inputs: graph)(graph, inputs)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", nothing_compiled])
 @pytest.mark.parametrize("returned", UNFIT.values(), ids=UNFIT)
-def test_gradients_that_do_not_fit(returned, backend):
+def test_gradients_that_do_not_fit(returned, backend, dynamic):
     text = f"""
 class Unfit(torch.autograd.Function):
     @staticmethod
@@ -183,14 +191,16 @@ def f(x):
 """
     program = Source(text).namespace()["f"]
     errors = []
-    for one in (program, compile(program, backend=backend, fullgraph=True)):
-        x = torch.arange(3.0, requires_grad=True)
-        result = one(x)
-        assert torch.equal(result, (x * 3).sin())
-        with pytest.raises(RuntimeError) as error:
-            result.sum().backward()
-        errors.append(str(error.value))
-    assert errors[0] == errors[1] and "UnfitBackward returned a" in errors[0]
+    for one in (program, stator.compile(program, backend=backend, fullgraph=True, dynamic=dynamic)):
+        for size in (3, 5):
+            x = torch.arange(float(size), requires_grad=True)
+            result = one(x)
+            assert torch.equal(result, (x * 3).sin())
+            with pytest.raises(RuntimeError) as error:
+                result.sum().backward()
+            assert x.grad is None
+            errors.append(str(error.value))
+    assert len(set(errors)) == 1 and "UnfitBackward returned a" in errors[0]
 
 
 def test_a_forward_with_a_break_is_captured_around_it():

@@ -9,7 +9,7 @@ import stator
 from tests.support.counting import counted_calls
 
 LIBRARY = """
-import torch, warnings
+import functools, torch, warnings
 class Old(DeprecationWarning): pass
 def helper(t, level):
     warnings.warn("from a helper", stacklevel=level)
@@ -27,6 +27,45 @@ def classes(x):
 def caller(x):
     y = helper(x, 2)
     return helper(y, 1)
+class Part:
+    def __init__(self, level):
+        warnings.warn("made", stacklevel=level)
+    def method(self, t, level):
+        warnings.warn("method", stacklevel=level)
+        return t
+    def __call__(self, t):
+        warnings.warn("called", stacklevel=2)
+        return t
+    @property
+    def value(self):
+        warnings.warn("property", stacklevel=2)
+        return 3
+class Made(Part): pass
+def deprecated(function):
+    def wrapper(*arguments, **keywords):
+        warnings.warn("deprecated", DeprecationWarning, stacklevel=2)
+        return function(*arguments, **keywords)
+    return wrapper
+@deprecated
+def double(t, factor=2):
+    return t * factor
+def through(t, level):
+    return helper(t, level) + 1
+def callers(x):
+    y = through(x, 3)
+    y = through(y, 2) + through(level=1, t=y)
+    part = Made(2)
+    y = part.method(y, 2)
+    y = double(
+        y, factor=3)
+    bound = part.method
+    return helper(*(bound(y, 2), 2))
+def indirect_callers(x):
+    part = Made(3)
+    y = part(x)
+    y = y + part.value
+    y = sum(map(lambda k: helper(y, 2) * k, [1, 2]))
+    return functools.partial(helper, level=2)(y) + sorted([y], key=lambda t: float(helper(t, 3).sum()))[0]
 def turns(x):
     for turn in range(3):
         warnings.warn(f"turn {turn % 2}")
@@ -67,13 +106,13 @@ def make():
     return globals
 
 
-NAMES = ["here", "classes", "caller", "turns", "outside", "fatal"]
+NAMES = ["here", "classes", "caller", "callers", "indirect_callers", "turns", "outside", "fatal"]
 
 
 # aot_autograd changes the filters while it compiles what follows a graph break, so Python forgets what it has shown.
 @pytest.mark.parametrize(
     "name, backend",
-    [*((name, "eager") for name in NAMES), *((name, "aot_eager") for name in NAMES if name != "caller")],
+    [*((name, "eager") for name in NAMES), *((name, "aot_eager") for name in NAMES if "caller" not in name)],
 )
 def test_warnings_are_issued(name, backend):
     plain, compiled = make(), make()
@@ -88,7 +127,7 @@ def test_warnings_are_issued(name, backend):
 def test_a_warning_is_no_graph_break():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for name, count in (("here", 1), ("classes", 3), ("turns", 3)):
+        for name, count in (("here", 1), ("classes", 3), ("turns", 3), ("caller", 2), ("callers", 8)):
             caught.clear()
             first, second = counted_calls(make()[name], lambda: (torch.ones(2),), calls=2)
             assert (first.captures, first.graphs_run, second.captures, second.graphs_run) == (1, 1, 0, 1)

@@ -134,6 +134,36 @@ def test_what_functions_read_is_guarded():
     same(Source(HEAD + text), T(3), mutate=["SCALE = 5", "w = torch.zeros(3)", "w.add_(1)"], compare_dynamo=False)
 
 
+FLOATS = {
+    "of the caller": "def f(x, scale): return wrap(lambda a: a * scale + scale / 2, x) + scale",
+    "of the data": "def f(x, scale):\n    c = x.sum().item()\n    return wrap(lambda a: a * (c + 1) + scale, x) * c",
+    "in one in the other": "def f(x, scale):\n    c = x.sum().item()\n    return wrap(lambda a: wrap(lambda b: b + c * 2, a), x)",
+    "of integers": "def f(x, scale):\n    c = x.int().sum().item()\n    return wrap(lambda a: a * c + c / 3, x)",
+    "that decides": "def f(x, scale):\n    return wrap(lambda a: a * scale if scale > 1 else a - scale, x)",
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "stator"])
+@pytest.mark.parametrize("name", FLOATS)
+def test_floats_that_change(name, backend):
+    program = Source(HEAD + FLOATS[name]).namespace()["f"]
+    with torch._dynamo.config.patch(capture_scalar_outputs=True, specialize_float=False):
+        compiled = stator.compile(program, backend=backend, fullgraph=True)
+        for scale in (0.5, 1.5, 2.5, -1.0, 0.25):
+            x = torch.full((3,), scale * 2)
+            torch.testing.assert_close(compiled(x, scale), program(x, scale), rtol=0, atol=0)
+
+
+def test_a_float_of_the_data_inside_of_cond():
+    def program(x):
+        number = x.sum().item()
+        return torch.cond(x.sum() > 0, lambda a: wrap(lambda b: b + number, a), lambda a: a.sin(), (x,))
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        with pytest.raises(Exception, match="depends on the data"):
+            stator.compile(program, backend="eager", fullgraph=True)(torch.ones(3))
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_sizes_that_change(backend):
     def program(x, y):
