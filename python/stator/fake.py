@@ -79,8 +79,14 @@ class ModeCell:
         """The sizes, strides and storage offset of a FakeTensor of this mode, as the engine reads them."""
         symbols = self._filled()
         sizes = [symbols.terms_of(size) for size in tensor.size()]
+        if tensor.layout is torch.jagged:
+            return sizes  # its strides are those of its values
         strides = [symbols.terms_of(symbols.typical(stride)) for stride in tensor.stride()]
         return [*sizes, *strides, symbols.terms_of(tensor.storage_offset())]
+
+    def nested_int(self, number: int) -> torch.SymInt:
+        """The ragged size of a jagged tensor, by the engine's number for it."""
+        return self._filled().nested_int(number)
 
     def terms_of(self, number: torch.SymInt) -> int | list[float | str]:
         """A size of this mode, as the engine reads it."""

@@ -12,9 +12,11 @@ import math
 import re
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
+
+from .jagged import FIRST, nested_int
 
 if TYPE_CHECKING:
     import sympy
@@ -75,6 +77,8 @@ class Symbols:
         self._values = _Values(self)
         self._numbers: dict[str, Any] = {}
         self._by_sympy: dict[sympy.Symbol, int] = {}
+        self._nested_ints: dict[int, torch.SymInt] = {}
+        self._nested_by_sympy: dict[sympy.Basic, int] = {}
         self._shape_env: ShapeEnv | None = None
         self._known_guards = 0
 
@@ -103,7 +107,27 @@ class Symbols:
         expression = number.node.expr if isinstance(number, torch.SymInt) else number
         if isinstance(expression, int) or expression.is_Integer:
             return int(expression)
+        if (ragged := self._nested_by_sympy.get(expression)) is not None:
+            return ragged
         return self._terms(expression)
+
+    def nested_int(self, number: int) -> torch.SymInt:
+        """The ragged size of a jagged tensor: a symbol with a nested int for its hint, as PyTorch's own."""
+        if (found := self._nested_ints.get(number)) is not None:
+            return found
+        from torch._dynamo.source import EphemeralSource
+
+        shape_env = self._shape_env
+        assert shape_env is not None
+        hint, source = nested_int(number), EphemeralSource(f"nested int {number - FIRST}")
+        expression = shape_env.create_symbol(cast("int", hint), source)
+        made = cast("torch.SymInt", shape_env.create_symintnode(expression, hint=cast("int", hint), source=source))
+        self._nested_ints[number], self._nested_by_sympy[expression] = made, number
+        return made
+
+    def _is_of_nested_ints(self, expression: sympy.Basic) -> bool:
+        """Whether a condition is about ragged sizes. It always holds: the engine guards which tensors share theirs."""
+        return any(symbol in self._nested_by_sympy for symbol in expression.free_symbols)
 
     def hint(self, name: float | str) -> int | float:
         return self.all[int(str(name)[1:])].hint
@@ -202,7 +226,11 @@ class Symbols:
         if self._shape_env is None:
             return Assumptions([], [], [])
         guards = self._shape_env.guards[self._known_guards :]
-        conditions = [self._condition(guard.expr) for guard in guards if guard.expr.free_symbols]
+        conditions = [
+            self._condition(guard.expr)
+            for guard in guards
+            if guard.expr.free_symbols and not self._is_of_nested_ints(guard.expr)
+        ]
         fixed = [number for symbol, number in self._by_sympy.items() if self._shape_env.simplify(symbol).is_number]
         return Assumptions(conditions, sorted(fixed), [])
 

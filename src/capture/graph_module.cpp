@@ -9,6 +9,7 @@
 #include "shape/may_fail.h"
 #include "torch/arrays.h"
 #include "torch/fake.h"
+#include "torch/jagged.h"
 #include "torch/tensor.h"
 #include "trace/recorder/subgraph_modules.h"
 
@@ -86,9 +87,12 @@ bool has_work(const graph::Graph& graph) {
            });
 }
 
+/// Jagged tensors, or tensors of other wrapper subclasses.
+template <bool kJagged>
 bool has_wrapper(const graph::Result& result) {
-    if (result.kind == graph::Result::Kind::Tensor) return result.tensor->prototype != nullptr;
-    return std::ranges::any_of(result.items, has_wrapper);
+    if (result.kind == graph::Result::Kind::Tensor)
+        return result.tensor->prototype != nullptr && torch_room::is_jagged(*result.tensor) == kJagged;
+    return std::ranges::any_of(result.items, has_wrapper<kJagged>);
 }
 
 void describe_nodes(GraphModule& made, const graph::Graph& graph) {
@@ -101,7 +105,8 @@ void describe_nodes(GraphModule& made, const graph::Graph& graph) {
         made.is_visible_to_program |= node->is_visible_to_program;
         made.is_pure &= !node->is_random && !node->is_visible_to_program;
         made.has_lstm |= node->target == lstm;
-        made.has_wrappers |= has_wrapper(node->result);
+        made.has_wrappers |= has_wrapper<false>(node->result);
+        made.has_jagged |= has_wrapper<true>(node->result);
         made.has_custom_operations |=
             node->may_fail && (shape::is_custom({node->kind, node->target, node->arguments, node->keywords}) ||
                                (node->kind == graph::NodeKind::Function && torch_room::calls_numpy(node->target)));
@@ -181,6 +186,17 @@ PyObject* cell_of(Borrowed<> module) {
 
 }  // namespace
 
+namespace {
+
+/// Jagged tensors that the graph makes of these offsets have the ragged size of those that were made of them before.
+void note_ragged_size(PyObject* cell, const Ref<>& fake, const Ref<>& input) {
+    if (!torch_room::is_plain_tensor(input)) return;
+    const Dim size = torch_room::registered_ragged_size(input);
+    if (nested_int::is(size)) torch_room::set_ragged_size(fake, graph::make_constant(cell, size));
+}
+
+}  // namespace
+
 Ref<> GraphModule::number_example(std::size_t input) const {
     return checked(PyObject_CallMethod(cell_of(module.get()), "lazy_number", "s", numbers[input].c_str()));
 }
@@ -198,6 +214,7 @@ Ref<> GraphModule::fake_example(std::size_t input) const {
             Ref<> number = checked(PyObject_CallMethod(cell, "number", "s", numbers[input].c_str()));
             checked(PyObject_SetAttrString(fake.get(), "item_memo", number.get()));
         }
+        if (has_jagged && meta.dimensions() == 1) note_ragged_size(cell, fake, inputs[input]);
         return fake;
     } catch (const PythonError&) {
         PyErr_Clear();

@@ -34,7 +34,8 @@ struct GraphModule {
     /// It neither draws random numbers nor has effects that the program could see.
     bool is_pure = false;
     bool has_lstm = false;
-    bool has_wrappers = false;  // tensors of wrapper subclasses (torch/wrappers.h)
+    bool has_wrappers = false;  // tensors of wrapper subclasses (torch/wrappers.h) whose `__torch_function__` is traced
+    bool has_jagged = false;    // jagged tensors (torch/jagged.h), which are wrappers too
     /// It has numbers or sizes that depend on the data of tensors.
     bool depends_on_data = false;
 

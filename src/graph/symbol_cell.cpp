@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "number/nested_int.h"
 #include "source/source.h"
 #include "torch/fake.h"
 
@@ -59,7 +60,7 @@ bool is_about_ints(const Expression& condition) {
 Ref<> make_example(PyObject* cell, const torch_room::TensorMeta& meta) {
     Ref<> mode = checked(PyObject_CallMethodNoArgs(cell, interned("get")));
     auto number_of = [cell](Dim dim) {
-        return dim.is_constant() ? checked(PyLong_FromLongLong(dim.value())) : make_number(cell, *dim.expression());
+        return dim.is_constant() ? make_constant(cell, dim) : make_number(cell, *dim.expression());
     };
     if ((meta.dispatch_keys & torch_room::trait::kFunctorch) == 0)
         return torch_room::make_fake(mode.get(), meta, number_of);
@@ -94,6 +95,12 @@ ExampleMaker examples_of(Borrowed<> cell) {
 
 Ref<> make_number(PyObject* cell, const Expression& number) {
     return checked(PyObject_CallMethod(cell, "number", "N", text(print_by_symbols(number)).release()));
+}
+
+Ref<> make_constant(PyObject* cell, Dim constant) {
+    Ref<> number = checked(PyLong_FromLongLong(constant.value()));
+    if (!nested_int::is(constant)) return number;
+    return checked(PyObject_CallMethodOneArg(cell, interned("nested_int"), number.get()));
 }
 
 Term term_of(PyObject* item) {

@@ -39,6 +39,8 @@ ExampleMaker examples_of(Borrowed<> cell);
 
 /// A SymInt or SymFloat, or an int. Throws PythonError.
 Ref<> make_number(PyObject* cell, const Expression& number);
+/// A constant size, or a nested int, which is a symbol of the cell.
+Ref<> make_constant(PyObject* cell, Dim constant);
 
 /// An item of an expression in postfix order, as `stator.symbols` gives it: a number is a constant, `s0` a symbol, and
 /// any other word an operation.

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "number/expressions.h"
+#include "number/nested_int.h"
 
 namespace stator {
 
@@ -92,6 +93,7 @@ std::int64_t Dim::hint_of_expression() const {
 }
 
 std::string print(Dim dim) {
+    if (nested_int::is(dim)) return "j" + std::to_string(nested_int::id(dim));
     return dim.is_constant() ? std::to_string(dim.value()) : print_by_symbols(*dim.expression());
 }
 

@@ -7,6 +7,7 @@
 #include "base/python_error.h"
 #include "torch/dtypes.h"
 #include "torch/global_state.h"
+#include "torch/jagged.h"
 #include "torch/tensor.h"
 #include "torch/warnings.h"
 #include "torch/wrappers.h"
@@ -56,6 +57,10 @@ FakeCall::FakeCall(Borrowed<> mode, const Question& question, torch_room::Number
         if (meta.is_wrapped_number && stands_beside_tensor_like(meta)) meta.is_wrapped_number = false;
         fakes_.push_back(make(meta));
     }
+    for (const auto& [node, size] : question.ragged_sources) {
+        Ref<> nested_int = number_of_ ? number_of_(size) : torch_room::nested_int_object(size);
+        torch_room::set_ragged_size(fakes_.at(static_cast<std::size_t>(tensors_.index_of(node))), nested_int);
+    }
     take_arguments(question);
 }
 
@@ -81,7 +86,7 @@ Ref<> FakeCall::run(const Question& question, torch_room::OperationEffects* effe
     torch_room::KeepRandomState keep_random_state;
     WithoutLogging without_logging;
     torch_room::EffectsUnderFakeMode under_fake_mode(mode_);
-    torch_room::WithoutTorchFunctions without_torch_functions(has_wrapper());
+    torch_room::WithoutTorchFunctions without_torch_functions(has_wrapper() && !has_jagged());
     Ref<> returned;
     TakenError error;
     try {
@@ -129,6 +134,10 @@ bool FakeCall::has_wrapped_number() const {
 
 bool FakeCall::has_wrapper() const {
     return std::ranges::any_of(metas_, [](const TensorMeta& meta) { return meta.prototype != nullptr; });
+}
+
+bool FakeCall::has_jagged() const {
+    return std::ranges::any_of(metas_, [](const TensorMeta& meta) { return torch_room::is_jagged(meta); });
 }
 
 bool FakeCall::stands_beside_tensor_like(const TensorMeta& number) const {
@@ -210,6 +219,8 @@ Ref<> FakeCall::value(const Result& result) {
         case Result::Kind::Constant:
             if (number_of_ && result.expression != nullptr && !result.expression->is_float)
                 return number_of_(Dim::of(result.expression));
+            if (const Dim size = torch_room::nested_int_of(result.constant); number_of_ && nested_int::is(size))
+                return number_of_(size);
             return Ref<>::share(result.constant);
         case Result::Kind::Tensor:
             return make(*result.tensor);

@@ -39,6 +39,8 @@ class FakeCall {
     bool has_wrapped_number() const;
     /// Whether an argument is of a wrapper subclass.
     bool has_wrapper() const;
+    /// Whether one is a jagged tensor, whose operations call its `__torch_function__`.
+    bool has_jagged() const;
 
   private:
     void take_arguments(const Question& question);

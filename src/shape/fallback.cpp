@@ -16,6 +16,7 @@
 #include "torch/dtypes.h"
 #include "torch/fake.h"
 #include "torch/global_state.h"
+#include "torch/jagged.h"
 #include "torch/names.h"
 #include "torch/tensor.h"
 #include "torch/warnings.h"
@@ -41,6 +42,12 @@ bool is_wrapper(PyObject* tensor) {
 void add_prototype(TensorMeta& meta, PyObject* wrapper, std::vector<Ref<>>& kept) {
     kept.push_back(torch_room::make_prototype({Ref<>::share(wrapper)}));
     meta.prototype = kept.back().get();
+}
+
+/// The storages that writes to the tensor change. (Jagged tensors share their offsets.)
+std::vector<const void*> written_storages_of(PyObject* tensor) {
+    if (!torch_room::is_jagged(tensor)) return torch_room::storages_of(tensor);
+    return torch_room::storages_of(checked(PyObject_GetAttrString(tensor, "_values")));
 }
 
 /// Whether two lists of storages have one in common.
@@ -82,7 +89,7 @@ class Reader : public ResultReader {
         Result result;
         result.kind = Result::Kind::Tensor;
         result.tensor = store_.intern(meta);
-        const std::vector<const void*> storages = torch_room::storages_of(object);
+        const std::vector<const void*> storages = written_storages_of(object);
         for (std::size_t i = 0; i < tensors_.size(); ++i) {
             PyObject* tensor = tensors_[i].get();
             if (tensor == object) {
@@ -90,7 +97,7 @@ class Reader : public ResultReader {
                 base = -1;
                 break;
             }
-            if (base < 0 && shares_one(torch_room::storages_of(tensor), storages)) base = static_cast<int>(i);
+            if (base < 0 && shares_one(written_storages_of(tensor), storages)) base = static_cast<int>(i);
         }
         return result;
     }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/arena.h"
@@ -42,6 +43,9 @@ struct Question {
     const std::shared_ptr<Store>* dynamic_answers = nullptr;
     /// Null where no size may depend on data.
     DataSizes* data_sizes = nullptr;
+    /// The tensors by whose identity PyTorch knows the ragged size of jagged tensors that the operation makes, and that
+    /// size.
+    std::vector<std::pair<const graph::Node*, Dim>> ragged_sources = {};
 };
 
 enum class Status : std::uint8_t {

@@ -44,7 +44,7 @@ PythonSymbols::PythonSymbols(Expressions& numbers) : numbers_(numbers) {
 }
 
 Ref<> PythonSymbols::number(Dim dim) const {
-    if (dim.is_constant()) return checked(PyLong_FromLongLong(dim.value()));
+    if (dim.is_constant()) return graph::make_constant(cell_.get(), dim);
     return graph::make_number(cell_.get(), *numbers_.resolved(dim.expression()));
 }
 

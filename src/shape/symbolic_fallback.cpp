@@ -11,6 +11,7 @@
 #include "number/expressions.h"
 #include "shape/fake_call.h"
 #include "shape/python_symbols.h"
+#include "torch/jagged.h"
 #include "torch/tensor.h"
 #include "torch/wrappers.h"
 
@@ -75,7 +76,9 @@ Ref<> generalized(const PythonSymbols& symbols, PyObject* wrapper, const torch_r
 /// The metadata with the sizes, strides and offset that a FakeTensor has.
 TensorMeta with_layout_of(const PythonSymbols& symbols, PyObject* fake, TensorMeta meta) {
     const std::vector<Dim> layout = symbols.layout_of(fake);
-    if (layout.size() != 2 * meta.dimensions() + 1) throw NoSuchForm{};
+    // (The strides of a jagged tensor are those of its values.)
+    const bool is_jagged = torch_room::is_jagged(meta);
+    if (layout.size() != (is_jagged ? meta.dimensions() : 2 * meta.dimensions() + 1)) throw NoSuchForm{};
     auto next = layout.begin();
     auto replace = [&](Dim& dim) {
         // A kernel may choose other strides than FakeTensor expects.
@@ -84,7 +87,7 @@ TensorMeta with_layout_of(const PythonSymbols& symbols, PyObject* fake, TensorMe
     };
     for (Dim& size : meta.sizes) replace(size);
     for (Dim& stride : meta.strides) replace(stride);
-    replace(meta.storage_offset);
+    if (!is_jagged) replace(meta.storage_offset);
     return meta;
 }
 

@@ -9,6 +9,7 @@
 #include "base/imported.h"
 #include "torch/errors.h"
 #include "torch/global_state.h"
+#include "torch/jagged.h"
 #include "torch/names.h"
 #include "torch/tensor.h"
 #include "torch/wrappers.h"
@@ -133,6 +134,17 @@ Ref<> renewed(Ref<> number) {
     return PyLong_CheckExact(number.get()) ? std::move(number) : checked(PyObject_CallOneArg(renew, number.get()));
 }
 
+/// The metadata of the inner tensors, also where none of their sizes changes.
+std::vector<std::pair<Ref<>, TensorMeta>> with_parts(const Prototype& prototype) {
+    if (!prototype.parts.empty()) return prototype.parts;
+    std::vector<std::pair<Ref<>, TensorMeta>> parts;
+    for (Ref<>& name : inner_names(prototype.fake)) {
+        Ref<> part = checked(PyObject_GetAttr(prototype.fake.get(), name.get()));
+        parts.emplace_back(std::move(name), read_fake_meta(part));
+    }
+    return parts;
+}
+
 /// A wrapper with symbols. The class may compute its sizes from those of the inner tensors: comparing them with the
 /// sizes that are expected tells the ShapeEnv that they are equal.
 Ref<> symbolic_wrapper(Borrowed<> fake_mode, const TensorMeta& meta, const NumberOf& known_number) {
@@ -140,7 +152,7 @@ Ref<> symbolic_wrapper(Borrowed<> fake_mode, const TensorMeta& meta, const Numbe
     const NumberOf number_of = [&](Dim dim) { return renewed(known_number(dim)); };
     const Prototype& prototype = prototype_of(meta);
     Ref<> inner = checked(PyDict_New());
-    for (const auto& [name, part] : prototype.parts)
+    for (const auto& [name, part] : with_parts(prototype))
         checked(PyDict_SetItem(inner.get(), name.get(), make_fake(fake_mode, part, number_of).get()));
     Ref<> sizes = numbers_of(meta.sizes, number_of);
     Ref<> strides = numbers_of(meta.strides, number_of);
@@ -244,7 +256,8 @@ Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta) {
 }
 
 Ref<> make_fake(Borrowed<> fake_mode, const TensorMeta& meta, const NumberOf& number_of) {
-    if (!meta.is_dynamic()) return make_fake(fake_mode, meta);
+    // (A nested int is a symbol wherever a size is one.)
+    if (!meta.is_dynamic() && !is_jagged(meta)) return make_fake(fake_mode, meta);
     if (meta.prototype != nullptr) return make_fake_wrapper(fake_mode, meta, &number_of);
     return make_fake_from(fake_mode, meta, [&] { return empty_meta_like(meta, number_of); });
 }

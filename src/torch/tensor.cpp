@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "torch/errors.h"
 #include "torch/implementation.h"
+#include "torch/jagged.h"
 #include "torch/names.h"
 
 namespace stator::torch_room {
@@ -38,6 +39,11 @@ bool has_plain_strides(const c10::TensorImpl& tensor) {
     return tensor.layout() == c10::kStrided && !tensor.key_set().has(c10::DispatchKey::NestedTensor);
 }
 
+/// Whether the sizes of a tensor with these keys are those of other tensors that it consists of.
+bool has_ragged_size(c10::DispatchKeySet keys) {
+    return keys.has(c10::DispatchKey::NestedTensor) && keys.has(c10::DispatchKey::Python);
+}
+
 }  // namespace
 
 bool is_plain_tensor(Borrowed<> object) {
@@ -58,9 +64,14 @@ TensorMeta read_meta(Borrowed<> object) {
         const at::Tensor& tensor = THPVariable_Unpack(object);
         const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
         TensorMeta meta;
-        auto sizes = tensor.sizes();
-        meta.sizes.assign(sizes.begin(), sizes.end());
-        if (has_plain_strides(impl)) {
+        const bool is_jagged = torch_room::is_jagged(object);
+        if (is_jagged) {
+            meta.sizes = sizes_of_jagged(object);
+        } else {
+            auto sizes = tensor.sizes();
+            meta.sizes.assign(sizes.begin(), sizes.end());
+        }
+        if (!is_jagged && has_plain_strides(impl)) {
             auto strides = tensor.strides();
             meta.strides.assign(strides.begin(), strides.end());
             meta.storage_offset = tensor.storage_offset();
@@ -68,7 +79,7 @@ TensorMeta read_meta(Borrowed<> object) {
         meta.dtype = static_cast<Dtype>(tensor.scalar_type());
         c10::Device device = tensor.device();
         meta.device = {static_cast<DeviceKind>(device.type()), device.index()};
-        meta.layout = static_cast<Layout>(tensor.layout());
+        meta.layout = is_jagged ? jagged_layout() : static_cast<Layout>(tensor.layout());
         meta.requires_grad = tensor.requires_grad();
         meta.is_leaf = tensor.is_leaf();
         meta.dispatch_keys = traits_of(impl);
@@ -156,6 +167,10 @@ TensorCheck make_check(Borrowed<> object, const DynamicSizes* dynamic) {
         c10::Device device = tensor.device();
         check.device = {static_cast<DeviceKind>(device.type()), device.index()};
         check.requires_grad = tensor.requires_grad();
+        if (has_ragged_size(tensor.key_set())) {
+            check.has_strides = false;
+            return check;
+        }
         check.has_strides = has_plain_strides(tensor);
         auto sizes = tensor.sizes();
         check.dimensions = static_cast<std::uint32_t>(sizes.size());
@@ -270,7 +285,9 @@ inline bool matches_fixed(const c10::TensorImpl& tensor, const TensorCheck& chec
 inline bool matches_or_throws(const c10::TensorImpl& tensor, const TensorCheck& check) {
     // The key set is compared first: it tells whether this tensor stores sizes and strides itself.
     if (tensor.key_set().raw_repr() != check.dispatch_keys) return false;
-    if (!(check.dynamic.any() ? matches_dynamic(tensor, check) : matches_fixed(tensor, check))) return false;
+    const bool has_sizes = !has_ragged_size(tensor.key_set());
+    if (has_sizes && !(check.dynamic.any() ? matches_dynamic(tensor, check) : matches_fixed(tensor, check)))
+        return false;
     if (!tensor.dtype().isScalarType(static_cast<c10::ScalarType>(check.dtype))) return false;
     c10::Device device = tensor.device();
     return device.index() == check.device.index && static_cast<DeviceKind>(device.type()) == check.device.kind;

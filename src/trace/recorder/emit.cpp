@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "base/imported.h"
+#include "base/names.h"
 #include "base/python_error.h"
 #include "base/stopwatch.h"
 #include "base/text.h"
@@ -11,6 +12,7 @@
 #include "shape/number_arguments.h"
 #include "shape/store.h"
 #include "torch/dtypes.h"
+#include "torch/jagged.h"
 #include "torch/names.h"
 #include "trace/injected_error.h"
 #include "trace/recorder/graph_recorder.h"
@@ -18,8 +20,10 @@
 #include "value/builtins/numpy.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/sequence.h"
+#include "value/kinds/undoable.h"
 #include "value/tensor/data_numbers.h"
 #include "value/tensor/function_modes.h"
+#include "value/tensor/jagged_tensors.h"
 #include "value/tensor/known_contents.h"
 #include "value/tensor/leaves.h"
 #include "value/tensor/tensor.h"
@@ -159,6 +163,7 @@ Value* GraphRecorder::emit(graph::NodeKind kind, Borrowed<> target, const Argume
                            shape::AnyNumber takes_any) {
     Operation operation{kind, target, arguments, takes_any};
     std::vector<graph::KeywordArgument> keywords;
+    for (NestedIntValue* size : nested_ints(tracer_, arguments)) add_node(size);
     std::vector<graph::Argument> positional = take_arguments(operation, &keywords);
     STATOR_CHECK(graph_->size() != failing_node, "an injected error");
     // An operation that a mode sees comes here from its `__torch_function__`, when that mode is not on the stack.
@@ -186,6 +191,7 @@ Value* GraphRecorder::emit(graph::NodeKind kind, Borrowed<> target, const Argume
         for (graph::KeywordArgument& keyword : operation.node->keywords) name_dtype(keyword.value);
     }
     describe_node(operation);
+    expect_one_kind_of_wrappers(operation.node->result);
     Value* result = result_of(operation);
     return operation.is_transformed ? transforms_.note_result(result) : result;
 }
@@ -210,6 +216,29 @@ std::vector<graph::Argument> GraphRecorder::take_arguments(Operation& operation,
     return positional;
 }
 
+/// The ragged size of a tensor as an argument of later nodes.
+void GraphRecorder::add_node(NestedIntValue* size) {
+    if (size->node != nullptr) return;
+    const graph::Argument tensor = size->of->as_argument(tracer_);
+    tensor_arguments_.clear();
+    PyObject* const dimension = graph_->arena().keep(size->dimension->as_constant(tracer_));
+    graph::Node* node =
+        graph_->add(graph::NodeKind::Method, interned("size"), {tensor, graph::Argument::of_constant(dimension)});
+    locations_.locate(node);
+    node->result.kind = graph::Result::Kind::Constant;
+    node->result.constant = graph_->arena().keep(torch_room::nested_int_object(size->size));
+    set_undoably(tracer_, size->node, node);
+}
+
+/// A graph runs with the `__torch_function__` of jagged tensors, and without those of other wrappers, which are traced.
+void GraphRecorder::expect_one_kind_of_wrappers(const graph::Result& result) {
+    for (const graph::Result& item : result.items) expect_one_kind_of_wrappers(item);
+    if (result.kind != graph::Result::Kind::Tensor || result.tensor->prototype == nullptr) return;
+    (torch_room::is_jagged(*result.tensor) ? has_jagged_ : has_other_wrappers_) = true;
+    if (has_jagged_ && has_other_wrappers_)
+        tracer_.break_graph(BreakKind::UnsupportedTensor, "nested tensors are used beside tensors of other subclasses");
+}
+
 const shape::Answer& GraphRecorder::infer(const Operation& operation) {
     try {
         TimedScope timed(shape_ticks_);
@@ -222,6 +251,7 @@ const shape::Answer& GraphRecorder::infer(const Operation& operation) {
             tracer_.break_graph(BreakKind::UnsupportedTensor, std::move(reason));
         data_sizes_.are_captured = tracer_.captures_data_sizes() && !deferred_graphs_.is_open();
         question.data_sizes = &data_sizes_;
+        question.ragged_sources = ragged_sources(tracer_, operation.target, operation.arguments);
         if (tracer_.numbers().has_symbols()) {
             if (!dynamic_answers_) dynamic_answers_ = std::make_shared<shape::Store>();
             question.dynamic_answers = &dynamic_answers_;

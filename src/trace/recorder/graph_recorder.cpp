@@ -303,6 +303,7 @@ graph::Node* GraphRecorder::add_input(TensorValue* tensor) {
     node->result.kind = graph::Result::Kind::Tensor;
     node->result.tensor = graph_->arena().make<torch_room::TensorMeta>(*tensor->meta);
     if (PyObject* prototype = tensor->meta->prototype) graph_->arena().keep(Ref<>::share(prototype));
+    expect_one_kind_of_wrappers(node->result);
     numbers_.note_sizes(node, *tensor->meta);
     histories_.note_input(tensor);
     return node;

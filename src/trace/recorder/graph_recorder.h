@@ -25,6 +25,8 @@
 
 namespace stator {
 
+struct NestedIntValue;
+
 class GraphRecorder final : public Recorder {
   public:
     GraphRecorder(Tracer& tracer, const CallStack& stack, const Lifetimes& lifetimes, const TraceRequest& request);
@@ -95,6 +97,8 @@ class GraphRecorder final : public Recorder {
     Ref<> call_in_transform(const graph::Node& node);
     void forget_numbers_of(const TensorValue* written);
     ConstantValue* unbacked_result(graph::Node* node, PyTypeObject* type, Range range);
+    void add_node(NestedIntValue* size);
+    void expect_one_kind_of_wrappers(const graph::Result& result);
     void emit_requirements(Operation& operation);
     Value* emit_with_known_integers(const Operation& operation);
     void check_mutations(const Operation& operation);
@@ -121,6 +125,7 @@ class GraphRecorder final : public Recorder {
     bool refuses_levels_by_hand_ = false;
     const std::optional<TraceRequest::Stop> stop_;
     bool has_stopped_ = false;
+    bool has_jagged_ = false, has_other_wrappers_ = false;  // tensors of wrapper subclasses
 
     NodeLocations locations_;
     std::vector<const graph::Node*> idle_switches_;  // set a mode to what it is

@@ -17,6 +17,7 @@
 #include "value/protocol/refusal.h"
 #include "value/tensor/dynamic_sizes.h"
 #include "value/tensor/function_modes.h"
+#include "value/tensor/jagged_tensors.h"
 #include "value/tensor/torch_function.h"
 
 namespace stator::operations {
@@ -45,6 +46,7 @@ bool is_of_object_class(PyObject* descriptor) {
 }  // namespace
 
 Value* user_method(Tracer& tracer, Value* value, const char* name) {
+    if (as_nested_int(value) != nullptr) return nullptr;
     PyTypeObject* type = value->type();
     // Classes written in C behave as their kind; so do tensors, whose Python methods are nodes of the graph, unless the
     // program has entered a mode that sees them.

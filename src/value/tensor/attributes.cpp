@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "torch/jagged.h"
 #include "torch/known.h"
 #include "torch/names.h"
 #include "value/builtins/builtin.h"
@@ -18,6 +19,7 @@
 #include "value/tensor/dynamic_sizes.h"
 #include "value/tensor/function_transforms.h"
 #include "value/tensor/gradients.h"
+#include "value/tensor/jagged_tensors.h"
 #include "value/tensor/known_contents.h"
 #include "value/torch_modes.h"
 #include "value/tracer.h"
@@ -33,11 +35,8 @@ namespace {
 
 using torch_room::TensorMeta;
 
-Value* sizes_of(Tracer& tracer, const TensorMeta& meta) {
-    return size_values(tracer, meta.sizes, torch_room::size_class());
-}
-
 Value* count_of(Tracer& tracer, const TensorMeta& meta) {
+    if (torch_room::is_jagged(meta)) return size_value(tracer, count_of_jagged(tracer, meta));
     Dim count = 1;
     for (Dim size : meta.sizes) count *= size;
     return size_value(tracer, count);
@@ -123,7 +122,7 @@ const std::unordered_map<PyObject*, Getter>& getters() {
     static const auto* table = [] {
         auto* made = new std::unordered_map<PyObject*, Getter>();
         auto add = [made](const char* name, Getter getter) { made->emplace(interned(name), getter); };
-        add("shape", [](Tracer& t, TensorValue* x) { return sizes_of(t, *x->meta); });
+        add("shape", [](Tracer& t, TensorValue* x) { return sizes_of(t, x, torch_room::size_class()); });
         add("dtype", [](Tracer& t, TensorValue* x) { return t.constant(torch_room::dtype_object(x->meta->dtype)); });
         add("device", [](Tracer& t, TensorValue* x) { return t.fresh(torch_room::device_object(x->meta->device)); });
         add("layout", [](Tracer& t, TensorValue* x) { return t.constant(torch_room::layout_object(x->meta->layout)); });
@@ -136,9 +135,11 @@ const std::unordered_map<PyObject*, Getter>& getters() {
         add("is_meta", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "meta")); });
         add("is_mps", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "mps")); });
         add("is_xpu", [](Tracer& t, TensorValue* x) { return t.boolean(is_on(*x->meta, "xpu")); });
-        // (Nested and quantized tensors break the graph: see `TensorValue::realize`.)
+        // (Quantized tensors break the graph: see `TensorValue::realize`.)
         add("is_quantized", [](Tracer& t, TensorValue*) { return t.boolean(false); });
-        add("is_nested", [](Tracer& t, TensorValue*) { return t.boolean(false); });
+        add("is_nested", [](Tracer& t, TensorValue* x) {
+            return t.boolean((x->meta->dispatch_keys & torch_room::trait::kNested) != 0);
+        });
         add("is_sparse", [](Tracer& t, TensorValue* x) { return t.boolean(has_layout(*x, "torch.sparse_coo")); });
         add("is_mkldnn", [](Tracer& t, TensorValue* x) { return t.boolean(has_layout(*x, "torch._mkldnn")); });
         add("itemsize", [](Tracer& t, TensorValue* x) {
@@ -208,8 +209,8 @@ std::size_t dimension(Tracer& tracer, const TensorMeta& meta, Value* argument) {
 Outcome method_size(Tracer& tracer, const Arguments& arguments) {
     TensorValue* self = self_of(tracer, arguments);
     Value* which = arguments.positional.size() > 1 ? arguments.positional[1] : arguments.keyword("dim");
-    if (which == nullptr || which->object() == Py_None) return sizes_of(tracer, *self->meta);
-    return size_value(tracer, self->meta->sizes.at(dimension(tracer, *self->meta, which)));
+    if (which == nullptr || which->object() == Py_None) return sizes_of(tracer, self, torch_room::size_class());
+    return size_of(tracer, self, dimension(tracer, *self->meta, which));
 }
 
 Outcome method_stride(Tracer& tracer, const Arguments& arguments) {

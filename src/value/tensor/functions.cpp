@@ -28,6 +28,7 @@
 #include "value/tensor/function_transforms.h"
 #include "value/tensor/gradients.h"
 #include "value/tensor/is_compiling.h"
+#include "value/tensor/jagged_tensors.h"
 #include "value/tensor/nested_compile.h"
 #include "value/tensor/settings.h"
 #include "value/tensor/tensor.h"
@@ -464,6 +465,7 @@ void register_torch(Handlers& handlers) {
     for (const char* name : {"is_available", "device_count", "is_initialized", "is_bf16_supported"})
         handlers.add_pure("torch.cuda", name);
     register_nested_compile(handlers);
+    register_jagged_tensors(handlers);
     register_distributed_tensors(handlers);
     handlers.add_pure("torch.distributed", "is_available");
     handlers.add_pure("torch.amp.autocast_mode", "is_autocast_available");

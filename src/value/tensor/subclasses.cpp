@@ -6,6 +6,7 @@
 #include "cpython/objects.h"
 #include "effect/plan.h"
 #include "torch/fake.h"
+#include "torch/jagged.h"
 #include "torch/known.h"
 #include "torch/tensor.h"
 #include "torch/wrappers.h"
@@ -16,6 +17,7 @@
 #include "value/protocol/operations.h"
 #include "value/recorder.h"
 #include "value/tensor/dynamic_sizes.h"
+#include "value/tensor/jagged_tensors.h"
 #include "value/tensor/made_wrappers.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
@@ -41,8 +43,11 @@ TensorMeta meta_of_wrapper(Tracer& tracer, TensorObjectValue* wrapper, TensorVal
 
 /// An inner tensor, where it is. Breaks the graph if it is not an attribute like any other.
 Value* part_of(Tracer& tracer, TensorObjectValue* wrapper, Borrowed<> name) {
-    Outcome read = operations::get_attribute(tracer, wrapper, name);
-    Value* part = read.is_pending() ? nullptr : read.value();
+    Value* part = torch_room::is_jagged_class(wrapper->class_) ? kept_part(tracer, wrapper, name) : nullptr;
+    if (part == nullptr) {
+        Outcome read = operations::get_attribute(tracer, wrapper, name);
+        part = read.is_pending() ? nullptr : read.value();
+    }
     const bool is_there = part != nullptr && part->source != nullptr && part->object() != nullptr;
     if (!is_there || !torch_room::is_tensor(part->object()))
         tracer.break_graph(BreakKind::UnsupportedTensor, "the inner tensor '" + std::string(utf8(name)) +
@@ -82,6 +87,8 @@ TensorMeta meta_of_wrapper(Tracer& tracer, TensorObjectValue* wrapper, TensorVal
         prototype.parts.emplace_back(name, meta_of_part(tracer, part));
         if (PyObject* inner = prototype.parts.back().second.prototype) prototype.kept.push_back(Ref<>::share(inner));
     }
+    if (torch_room::is_jagged_class(wrapper->class_))
+        all.sizes = meta.sizes = sizes_of_jagged(tracer, wrapper, meta, prototype.parts);
     // (Where no size changes, the FakeTensors say it all.)
     bool changes = all.is_dynamic();
     for (const auto& [name, part] : prototype.parts) changes = changes || part.is_dynamic();
@@ -129,6 +136,8 @@ void TensorObjectValue::realize(Tracer& tracer) {
 }
 
 Value* TensorObjectValue::own_attribute(Tracer& tracer, Borrowed<> name) {
+    if (torch_room::is_jagged_class(class_))
+        if (Value* known = own_attribute_of_jagged(tracer, this, name)) return known;
     Value* own = ObjectValue::own_attribute(tracer, name);
     if (own != nullptr || source != nullptr || is_unfinished() || !is_wrapper()) return own;
     for (auto& [key, part] : parts)

@@ -10,6 +10,7 @@
 #include "guard/numpy_numbers.h"
 #include "torch/dtypes.h"
 #include "torch/fake.h"
+#include "torch/jagged.h"
 #include "torch/names.h"
 #include "torch/tensor.h"
 #include "torch/wrappers.h"
@@ -75,7 +76,8 @@ void TensorValue::realize(Tracer& tracer) {
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "PyTorch raises an error when the metadata of a tensor is read");
     }
-    if ((meta->dispatch_keys & torch_room::trait::kNested) != 0 || torch_room::is_quantized(meta->dtype))
+    const bool is_nested = (meta->dispatch_keys & torch_room::trait::kNested) != 0 && !torch_room::is_jagged(*meta);
+    if (is_nested || torch_room::is_quantized(meta->dtype))
         tracer.break_graph(BreakKind::UnsupportedTensor, "a nested or quantized tensor is used");
     if (torch_room::read_autograd_state(outside).is_given_up)
         tracer.break_graph(BreakKind::UnsupportedTensor, "a view is used that autograd no longer tracks");

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
+#include "torch/jagged.h"
 #include "torch/known.h"
 #include "torch/names.h"
 #include "torch/tensor.h"
@@ -40,6 +41,7 @@ namespace {
 /// The `__torch_function__` of a class; null if it is that of torch.Tensor or disabled.
 Value* torch_function_of(Tracer& tracer, PyTypeObject* type) {
     static PyObject* const disabled = imported("torch._C", "_disabled_torch_function_impl");
+    if (torch_room::is_jagged_class(type)) return nullptr;  // part of PyTorch: called when the graph runs
     PyObject* raw = nullptr;
     Value* attribute = class_attribute(tracer, type, interned("__torch_function__"), &raw);
     if (raw == nullptr || raw == disabled) return nullptr;
