@@ -133,10 +133,12 @@ pytest-with = $(IN_VENV)/python -m pytest -n $(JOBS) --dist worksteal -p no:cach
 
 # Sanitizers. Leaks are not looked for, because PyTorch and CPython leave too much behind at exit;
 # `tests/project/test_sanitizer.py` shows that a use after free is caught.
+# `SANITIZE_ROOMS="cpython;graph"` instruments these folders of src/ alone, which takes a fraction of the time.
 SANITIZED := build/sanitize-$(TAG)
+SANITIZE_ROOMS ?=
 .PHONY: sanitize sanitize-fast sanitize-build
 $(SANITIZED)/build.ninja: $(VENV)/.ready
-	$(CONFIGURE_TORCH) -B $(SANITIZED) -DSTATOR_SANITIZE=ON -DSTATOR_OUTPUT=$(CURDIR)/$(SANITIZED)/python/stator
+	$(CONFIGURE_TORCH) -B $(SANITIZED) -DSTATOR_SANITIZE=ON "-DSTATOR_SANITIZE_ROOMS=$(SANITIZE_ROOMS)" -DSTATOR_OUTPUT=$(CURDIR)/$(SANITIZED)/python/stator
 	touch $@
 
 sanitize-build: $(SANITIZED)/build.ninja
@@ -180,6 +182,21 @@ coverage-report: $(COVERAGE_VENV)/.ready
 	    --txt $(COVERED)/coverage.txt --html-details $(COVERED)/html/index.html
 	@cat $(COVERED)/coverage.txt
 	@echo "Line by line: $(COVERED)/html/index.html"
+
+# Random programs that are guided by the parts of the tracer that they reach: see tests/random_programs/guided.py.
+GUIDED := build/guided-$(TAG)
+GUIDE_ROOMS ?= trace;value;effect
+.PHONY: guided-build guided
+$(GUIDED)/build.ninja: $(VENV)/.ready
+	$(CONFIGURE_TORCH) -B $(GUIDED) "-DSTATOR_GUIDE=$(GUIDE_ROOMS)" -DSTATOR_OUTPUT=$(CURDIR)/$(GUIDED)/python/stator
+	touch $@
+
+guided-build: $(GUIDED)/build.ninja
+	$(NINJA) $(GUIDED)
+	@$(call link-package,$(GUIDED))
+
+guided: guided-build
+	PYTHONPATH=$(CURDIR)/$(GUIDED)/python $(IN_VENV)/python -m tests.random_programs --guided $(ARGUMENTS)
 
 # ---- Wheels: for the running Python and the torch beside it; tried in an environment that has nothing but torch ----------
 # scikit-build-core would take the compiler that Python was built with; with that of `make build`, ccache has the objects.

@@ -3,25 +3,27 @@
 A checked call runs uncompiled first, on a copy of what it can see, and then compiled on the real objects, from the same
 random state. With `check="first"` only calls that capture are checked: the engine announces a capture before anything
 of the call has run, and the uncompiled run happens then. A capture in the middle of a call, after a graph break, is
-checked in the next call.
+checked in the next call. One thread checks at a time.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 import types
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 
-from stator import backends, notes, reproductions
+from stator import backends, exclusive, notes, reproductions
 from stator.errors import Mismatch
 from stator.isolation import NotCopied, World
+from stator.printed_text import printed_text
 from stator.report import Report
-from stator.runs import Run, State, compare, compare_gradients, copied_output, walk
+from stator.runs import Run, State, compare, compare_gradients, walk
 from stator.same import Different
 from stator.verification import uncompiled
 from stator.written_values import Names
@@ -39,6 +41,17 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
+@contextmanager
+def _all_uncompiled() -> Iterator[None]:
+    """Inside, this thread runs compiled callables uncompiled, and checks none of them."""
+    before, _thread.is_uncompiled = _thread.is_uncompiled, True
+    try:
+        with uncompiled():
+            yield
+    finally:
+        _thread.is_uncompiled = before
+
+
 def checked_policy(check: Any) -> str | int | None:
     if check is None or check in ("first", "always") or (type(check) is int and check > 0):
         return check
@@ -48,14 +61,15 @@ def checked_policy(check: Any) -> str | int | None:
 class _Call:
     """A call in progress. It is prepared when it is known to be checked: the uncompiled run is then done."""
 
-    def __init__(self, checker: Checker, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        self.checker, self.arguments, self.keywords = checker, arguments, keywords
+    def __init__(self, checker: Checker, arguments: tuple[Any, ...], keywords: dict[str, Any], number: int) -> None:
+        self.checker, self.arguments, self.keywords, self.number = checker, arguments, keywords, number
         self.has_tried = False
         # Once it is prepared: the uncompiled run, the call as it was before, and the state then.
         self.plain: Run | None = None
         self.untouched: World | None = None
         self.began: State | None = None
-        self.following = ExitStack()
+        # Left when the compiled call has returned, and when it is compared.
+        self.following, self.ending = ExitStack(), ExitStack()
 
     @functools.cached_property
     def world(self) -> World:
@@ -67,6 +81,12 @@ class _Call:
 
     def prepare(self) -> None:
         self.has_tried = True
+        if not self._take_turn():
+            self.checker.is_due = True
+            notes.warn(
+                f"check: a call of {self.checker.name} is not checked, because another thread checks one for long"
+            )
+            return
         self.inputs  # noqa: B018 - as they are before the call
         try:
             plain, self.untouched = Run(self.world.copied()), self.world.copied()
@@ -76,16 +96,20 @@ class _Call:
             )
             return
         self.began = State.now()
-        _thread.is_uncompiled = True
         try:
-            with uncompiled():
+            with _all_uncompiled():
                 plain.call_hidden(plain.world.fn)
         finally:
-            _thread.is_uncompiled = False
             self.began.restore()
         self.plain = plain
-        self.printed = self.following.enter_context(copied_output())
+        self.printed = self.following.enter_context(printed_text(is_hidden=False))
         self.following.enter_context(self.world.noted())
+
+    def _take_turn(self) -> bool:
+        turn = exclusive.take_turn()
+        if turn is not None:
+            self.ending.callback(turn.release)
+        return turn is not None
 
 
 class Checker:
@@ -98,6 +122,7 @@ class Checker:
         self.name = type(owner).__qualname__ if is_model else getattr(function, "__qualname__", "?")
         self.report = Report()
         self.calls = 0
+        self._numbers = itertools.count(1)  # for all threads
         self.is_due = False  # a capture was not checked yet
         self.compiled: Any = None
         self.options: dict[str, Any] = {}
@@ -123,16 +148,17 @@ class Checker:
     def call(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         if _thread.is_uncompiled:
             return self.function(*arguments, **keywords)
-        self.calls += 1
-        current = _Call(self, arguments, keywords)
-        if self._is_checked_now():
-            self.is_due = False
-            current.prepare()
-        return self._run(current)
+        number = self.calls = next(self._numbers)
+        current = _Call(self, arguments, keywords, number)
+        with current.ending:
+            if self._is_checked_now(number):
+                self.is_due = False
+                current.prepare()
+            return self._run(current)
 
-    def _is_checked_now(self) -> bool:
+    def _is_checked_now(self, number: int) -> bool:
         if isinstance(self.policy, int):
-            return self.calls % self.policy == 0
+            return number % self.policy == 0
         return self.policy == "always" or self.is_due
 
     def _run(self, current: _Call) -> Any:
@@ -157,15 +183,29 @@ class Checker:
             comparison = compare(current.plain, tested, self.exact)
             compare_gradients(current.plain, tested, comparison)
         except Different as difference:
-            raise self._mismatch(current, difference) from tested.error
+            if mismatch := self._mismatch(current, difference):
+                raise mismatch from tested.error
 
-    def _mismatch(self, current: _Call, difference: Different) -> Mismatch:
-        assert current.untouched is not None and current.plain is not None and current.began is not None
+    def _mismatch(self, current: _Call, difference: Different) -> Mismatch | None:
         after = State.now()
         fault, missing = self._fault(current)
+        if threading.active_count() > 1 and self._is_of_other_threads(current, fault, missing):
+            notes.warn(
+                f"check: a call of {self.name} differed once and not again; other threads run meanwhile: {difference}"
+            )
+            after.restore()
+            return None
         path = reproductions.write(self, current.inputs, difference, fault)
         after.restore()
-        return Mismatch(str(difference), difference.place, self.calls, self.report, fault, missing, path)
+        return Mismatch(str(difference), difference.place, current.number, self.report, fault, missing, path)
+
+    def _is_of_other_threads(self, current: _Call, fault: str, missing: list[str]) -> bool:
+        """They draw random numbers and assign global variables that the call uses. Then it agrees when it is repeated,
+        and nothing that it can see has changed since the capture; or it doesn't even agree uncompiled."""
+        if fault == "guard":
+            return not missing
+        with _all_uncompiled():
+            return not self._repeated(current, lambda fn: fn)
 
     # ---- whose fault it is ---
     def _fault(self, current: _Call) -> tuple[str, list[str]]:
@@ -177,12 +217,16 @@ class Checker:
     def _agrees(self, current: _Call, backend: backends.Backend) -> bool:
         from stator import api
 
+        options = {**self.options, "isolate_recompiles": True, "before_capture": None, "listener": None}
+        return self._repeated(current, lambda fn: api.compile_with(fn, backend, options, options["arguments"]))
+
+    def _repeated(self, current: _Call, made: Callable[[Any], Any]) -> bool:
+        """Whether the call on a fresh copy, with what `made` returns for its function, does what it did uncompiled."""
         assert current.untouched is not None and current.plain is not None and current.began is not None
         again = Run(current.untouched.copied())
-        options = {**self.options, "isolate_recompiles": True, "before_capture": None, "listener": None}
-        compiled = api.compile_with(again.world.fn, backend, options, options["arguments"])
+        called = made(again.world.fn)
         current.began.restore()
-        again.call_hidden(compiled)
+        again.call_hidden(called)
         try:
             compare_gradients(current.plain, again, compare(current.plain, again, self.exact))
         except Different:

@@ -354,16 +354,6 @@ class _Copier:
             return made
 
 
-@contextmanager
-def nothing_printed(printed: Any) -> Iterator[None]:
-    """Standard output goes to `printed`, and warnings are not shown; those of a second run are then shown again."""
-    import contextlib
-    import warnings
-
-    with contextlib.redirect_stdout(printed), warnings.catch_warnings(record=True):
-        yield
-
-
 def _is_empty(cell: types.CellType) -> bool:
     try:
         cell.cell_contents  # noqa: B018

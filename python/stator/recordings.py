@@ -98,8 +98,8 @@ def _unpacked(path: str) -> tuple[dict[str, Any], list[bytes]]:
 def load(path: str, allow: bool | Iterable[str] = ()) -> Recording:
     """Reads a recording. Imports only modules that are in `allow`, besides torch and some of Python's own."""
     content, memory = _unpacked(path)
-    if tuple(content.get("python", ())) != sys.version_info[:2]:
-        wanted = ".".join(map(str, content.get("python", ["?"])))
+    if content.get("python") != list(sys.version_info[:2]):
+        wanted = ".".join(map(str, found)) if isinstance(found := content.get("python"), list) else "?"
         raise RecordingError(f"{path} was recorded by Python {wanted}, which has other bytecode")
     try:
         decoder = Decoder(content["objects"], memory, allow)
@@ -107,8 +107,13 @@ def load(path: str, allow: bool | Iterable[str] = ()) -> Recording:
         if not isinstance(function, types.FunctionType):
             raise RecordingError("it is not a valid recording: its function is none")
         slots = [tuple(decoder.decode(value) for value in slot) for slot in content["slots"]]
-        numbers = content["at"], content["stack_depth"], content["is_generator"]
-        return Recording(function, slots, *numbers, content["error"], content["grad_enabled"])
+        if not all(isinstance(slot, list) and len(slot) < 2 for slot in content["slots"]):
+            raise RecordingError("it is not a valid recording: a slot has more than one value")
+        types_of = {"at": int, "stack_depth": int, "is_generator": bool, "error": str, "grad_enabled": bool}
+        for name, wanted in types_of.items():
+            if type(content[name]) is not wanted:
+                raise RecordingError(f"it is not a valid recording: {name} is {content[name]!r}")
+        return Recording(function, slots, *(content[name] for name in types_of))
     except RecordingError as error:
         raise RecordingError(f"{path}: {error}") from error.__cause__
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError, RecursionError) as error:
@@ -131,8 +136,11 @@ def replay(path: str, allow: bool | Iterable[str] = ()) -> None:
     """
     recording = load(path, allow)
     with torch.set_grad_enabled(recording.grad_enabled):
-        broken = _engine.engine().trace_again(
-            recording.function, recording.slots, recording.at, recording.stack_depth, recording.is_generator
-        )
+        try:
+            broken = _engine.engine().trace_again(
+                recording.function, recording.slots, recording.at, recording.stack_depth, recording.is_generator
+            )
+        except (ValueError, OverflowError) as error:
+            raise RecordingError(f"{path}: {error}") from None
     if broken is not None:
         errors.raise_unsupported(broken)

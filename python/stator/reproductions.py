@@ -162,8 +162,12 @@ def write(checker: Checker, last: Inputs | None, difference: Different, fault: s
         folder = config.reproduction_folder or tempfile.gettempdir()
         os.makedirs(folder, exist_ok=True)
         handle, path = tempfile.mkstemp(prefix=f"stator-{name}-", suffix=".py", dir=folder, text=True)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text.replace("python FILE", f"python {os.path.basename(path)}"))
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text.replace("python FILE", f"python {os.path.basename(path)}"))
+        except OSError:
+            os.unlink(path)  # half a program
+            raise
     except OSError as error:
         from stator import notes
 

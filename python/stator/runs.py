@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import io
 import random
-import sys
 import traceback
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CellType, FunctionType
@@ -16,7 +14,8 @@ from typing import Any
 
 import torch
 
-from stator.isolation import Namespace, World, is_of_program, nothing_printed
+from stator.isolation import Namespace, World, is_of_program
+from stator.printed_text import printed_text
 from stator.same import Comparison
 
 
@@ -65,14 +64,8 @@ class Run:
 
     def call_hidden(self, fn: Callable[..., Any]) -> None:
         """With the global variables of the world; nothing is printed."""
-        printed = io.StringIO()
-        with self.world.bound(), nothing_printed(printed):
-            self.call(fn)
-        self.printed = printed.getvalue()
-
-    def call_shown(self, fn: Callable[..., Any]) -> None:
-        """As the program calls it; what it prints is kept, too."""
-        with self.world.noted(), copied_output() as printed:
+        # Warnings of a second run would be shown again.
+        with self.world.bound(), printed_text(is_hidden=True) as printed, warnings.catch_warnings(record=True):
             self.call(fn)
         self.printed = printed.getvalue()
 
@@ -80,35 +73,6 @@ class Run:
         """The results that have a history."""
         leaves = torch.utils._pytree.tree_leaves(self.result)
         return [one for one in leaves if isinstance(one, torch.Tensor) and one.grad_fn is not None]
-
-
-class _Both(io.TextIOBase):
-    """Writes to two streams."""
-
-    def __init__(self, shown: Any, kept: io.StringIO) -> None:
-        self.shown, self.kept = shown, kept
-
-    def write(self, text: str) -> int:
-        self.kept.write(text)
-        return self.shown.write(text)
-
-    def flush(self) -> None:
-        self.shown.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.shown, name)
-
-
-@contextlib.contextmanager
-def copied_output() -> Iterator[io.StringIO]:
-    """What is printed inside goes where it went before, and into the answer."""
-    before, kept = sys.stdout, io.StringIO()
-    sys.stdout = _Both(before, kept)
-    try:
-        yield kept
-    finally:
-        if isinstance(sys.stdout, _Both) and sys.stdout.kept is kept:
-            sys.stdout = before
 
 
 def compare(plain: Run, tested: Run, exact: bool) -> Comparison:

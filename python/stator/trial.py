@@ -21,6 +21,9 @@ MOST_ELEMENTS = 1 << 22
 # These pass integers to LAPACK as indices, which count from 1 and are not checked.
 TRUST_PIVOTS = ("ldl_solve", "lu_solve", "lu_unpack")
 
+# The default generator belongs to the program, and to all of its threads.
+_own_generator = torch.Generator()
+
 # The result, the tensors that replaced the fakes, and which of those were written to.
 Outcome = tuple[Any, list[torch.Tensor], list[int]]
 
@@ -126,7 +129,9 @@ def _filled(fake: FakeTensor, integer: int) -> torch.Tensor:
     with torch.inference_mode(fake.is_inference()), torch.no_grad():
         memory = torch.empty(_memory(fake), dtype=fake.dtype, device=fake.device)
         if fake.dtype.is_complex or (fake.dtype.is_floating_point and fake.dtype.itemsize > 1):
-            (torch.view_as_real(memory) if fake.dtype.is_complex else memory).uniform_()
+            (torch.view_as_real(memory) if fake.dtype.is_complex else memory).uniform_(
+                generator=_own_generator if memory.is_cpu else None
+            )
         elif integer == 0 or fake.dtype.is_floating_point:
             memory.zero_()
         else:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from stator import backends
+from stator import backends, exclusive
 from stator._engine import engine
 from stator.errors import Mismatch
 from stator.isolation import World
@@ -41,6 +41,10 @@ def verify(
     original = api.original_of(fn)
 
     def verified(*args: Any, **kwargs: Any) -> Any:
+        with exclusive.in_turn():
+            return run_both_ways(args, kwargs)
+
+    def run_both_ways(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         world = World.of(original, args, kwargs)
         plain, tested = (Run(world.copied()) for _ in range(2))
         report = Report()

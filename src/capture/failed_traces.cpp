@@ -1,7 +1,10 @@
 #include "capture/failed_traces.h"
 
+#include <span>
+
 #include "base/python_error.h"
 #include "base/text.h"
+#include "bytecode/stack_depth.h"
 #include "capture/settings.h"
 #include "cpython/code_object.h"
 #include "cpython/objects.h"
@@ -25,6 +28,22 @@ Ref<> slots_of(cpython::Frame* frame, std::size_t depth) {
     for (std::size_t i = 0; i < count; ++i)
         checked(PyList_Append(slots.get(), tuple_of(cpython::slots(frame)[i]).get()));
     return slots;
+}
+
+/// Whether a frame of this code can look like this: a recording may have been altered.
+bool fits(PyCodeObject* object, std::span<PyObject* const> held, bytecode::Index at, std::size_t stack_depth) {
+    const bytecode::Code& code = bytecode::decode(object);
+    const auto slots = static_cast<std::size_t>(code.slot_count());
+    if (held.size() != slots + stack_depth) return false;
+    auto depth = bytecode::stack_depth_before(code, at);
+    if (!depth || static_cast<std::size_t>(*depth) != stack_depth) return false;
+    // From the first instruction of the body on, variables of inner functions are in cells.
+    for (std::size_t i = 0; i < slots; ++i) {
+        auto kind = code.slot_kind(static_cast<int>(i));
+        const bool has_cell = at >= code.body() && (kind.is_cell || kind.is_free);
+        if (has_cell && (held[i] == nullptr || !PyCell_Check(held[i]))) return false;
+    }
+    return true;
 }
 
 }  // namespace
@@ -60,8 +79,9 @@ Ref<> trace_again(PyFunctionObject* function, Borrowed<> slots, bytecode::Index 
                   bool is_generator) {
     PyCodeObject* code = cpython::code_of(function);
     const std::vector<PyObject*> held = held_in_slots(slots);
-    if (held.size() != static_cast<std::size_t>(cpython::slot_count(code)) + stack_depth) {
-        PyErr_SetString(PyExc_ValueError, "the recording is of another version of the function");
+    if (!fits(code, held, at, stack_depth)) {
+        PyErr_SetString(PyExc_ValueError,
+                        "the recording does not fit the function: it is of another version, or was altered");
         throw PythonError();
     }
     auto traced = trace({.function = function,

@@ -21,6 +21,7 @@
 #include "run/miss.h"
 #include "run/orphans.h"
 #include "run/skipped_code.h"
+#include "run/stance.h"
 #include "shape/language/registry.h"
 #include "torch/known.h"
 #include "value/builtins/builtin.h"
@@ -480,6 +481,15 @@ PyObject* replay_trace(PyObject*, PyObject* arguments) {
     });
 }
 
+/// See `stator.stances`.
+PyObject* set_stance(PyObject*, PyObject* arguments) {
+    PyObject* stance = nullptr;
+    int is_own = 0;
+    if (!PyArg_ParseTuple(arguments, "Op", &stance, &is_own)) return nullptr;
+    follow_stance(stance, is_own != 0);
+    Py_RETURN_NONE;
+}
+
 PyObject* build_tables(PyObject*, PyObject*) {
     return at_boundary([]() -> Ref<> {
         Handlers::instance();
@@ -508,6 +518,8 @@ PyMethodDef kFunctions[] = {
     {"rehearse_capture", rehearse_capture, METH_VARARGS,
      "(function, slots, backend): goes through the stages of a capture, up to a runner; None if it has a graph break."},
     {"trace_again", replay_trace, METH_VARARGS, "(function, slots, at, stack depth, is generator): a recorded trace."},
+    {"follow_stance", set_stance, METH_VARARGS,
+     "(stance, is the thread's own): a stance of torch._dynamo for this thread, or for all that have none."},
     {"show_call", show_call, METH_VARARGS, "(class, function): shows the function as the `__call__` of the class."},
     {"set_module_slots", set_module_slots, METH_O,
      "Sets the type slots that make instances of the class compiled modules."},

@@ -29,13 +29,13 @@ struct Watched {
     }
 };
 
-/// The globals of the module that stores the stance; null until it is imported. Borrowed: modules are never freed.
-PyObject* find_globals() {
+/// Whether the module that stores the stance is there. Looked at again when a module was imported.
+bool has_dynamo() {
     static Watched modules;
-    if (modules.is_unchanged(PyImport_GetModuleDict())) return nullptr;
+    if (modules.is_unchanged(PyImport_GetModuleDict())) return false;
     PyObject* module = PyDict_GetItemWithError(modules.dict, interned("torch._dynamo.eval_frame"));
     if (module == nullptr && PyErr_Occurred() != nullptr) PyErr_Clear();
-    return module != nullptr && PyModule_Check(module) ? Py_XNewRef(PyModule_GetDict(module)) : nullptr;
+    return module != nullptr && PyObject_HasAttr(module, interned("_set_stance"));
 }
 
 Stance::Kind kind_of(PyObject* name) {
@@ -57,18 +57,12 @@ Stance::Kind kind_of(PyObject* name) {
     throw PythonError();
 }
 
-Stance read_stance(PyObject* globals) {
-    PyObject* set = PyDict_GetItemWithError(globals, interned("_stance"));
-    if (set == nullptr) {
-        PyErr_Clear();
-        return {};
-    }
-    Ref<> stance = Ref<>::share(set);
-    Stance found{.kind = kind_of(checked(PyObject_GetAttr(stance.get(), interned("stance"))).get())};
-    Ref<> skips = Ref<>::steal(PyObject_GetAttr(stance.get(), interned("skip_guard_eval_unsafe")));
+Stance read_stance(PyObject* stance) {
+    Stance found{.kind = kind_of(checked(PyObject_GetAttr(stance, interned("stance"))).get())};
+    Ref<> skips = Ref<>::steal(PyObject_GetAttr(stance, interned("skip_guard_eval_unsafe")));
     PyErr_Clear();  // a version of PyTorch without it
     found.has_all_graphs = skips && PyObject_IsTrue(skips.get()) == 1;
-    Ref<> backend = checked(PyObject_GetAttr(stance.get(), interned("backend")));
+    Ref<> backend = checked(PyObject_GetAttr(stance, interned("backend")));
     if (backend.get() == Py_None) return found;
     // Entries are distinguished by the backend object; equal names have to be one object.
     PyObject* kept = backend.release();
@@ -77,20 +71,55 @@ Stance read_stance(PyObject* globals) {
     return found;
 }
 
+/// A stance of torch._dynamo, read when a compiled function is called: the program may have set one that there is not.
+struct Followed {
+    Ref<> object;
+    bool is_read = false;
+    Stance stance;
+
+    const Stance& read() {
+        if (is_read) return stance;
+        stance = read_stance(object.get());
+        is_read = true;
+        return stance;
+    }
+};
+
+/// Of all threads that have set none. Never freed: it is used until the process ends.
+Followed& common() {
+    static auto* const common = new Followed;
+    return *common;
+}
+
+/// Set by this thread; null if none. A thread that ends with a stance of its own leaves it behind: its destructor would
+/// run without the interpreter's lock.
+thread_local Followed* own = nullptr;
+
+/// python/stator/stances.py learns what is set from now on, and calls `follow_stance` with what is set now.
+void begin_to_follow() {
+    Ref<> module = checked(PyImport_ImportModule("stator.stances"));
+    checked(PyObject_CallMethod(module.get(), "follow", nullptr));
+}
+
 }  // namespace
 
-const Stance& current_stance() {
-    static auto* const current = new Stance();
-    static PyObject* globals = nullptr;
-    static Watched watched;
-    if (globals == nullptr && (globals = find_globals()) == nullptr) return *current;
-    if (!watched.is_unchanged(globals)) {
-        watched.version = 0;  // if reading fails, it is read again
-        Stance found = read_stance(globals);
-        watched.version = cpython::dict_version(globals);
-        *current = std::move(found);
+void follow_stance(Borrowed<> stance, bool is_own) {
+    Followed followed{.object = Ref<>::share(stance)};
+    if (!is_own) {
+        common() = std::move(followed);
+        return;
     }
-    return *current;
+    delete std::exchange(own, stance.get() == Py_None ? nullptr : new Followed(std::move(followed)));
+}
+
+const Stance& current_stance() {
+    static auto* const by_default = new Stance();
+    if (own != nullptr) return own->read();
+    if (!common().object) {
+        if (!has_dynamo()) return *by_default;
+        begin_to_follow();
+    }
+    return common().object ? common().read() : *by_default;
 }
 
 }  // namespace stator

@@ -1,5 +1,5 @@
-/// The stance of `torch.compiler.set_stance`. It is stored in torch._dynamo, and is the default as long as
-/// torch._dynamo was not imported.
+/// The stance of `torch.compiler.set_stance`: the thread's own, or what the main thread has set for all that have none
+/// (python/stator/stances.py). It is the default as long as torch._dynamo was not imported.
 #pragma once
 
 #include "base/ref.h"
@@ -25,5 +25,7 @@ struct Stance {
 
 /// Some nanoseconds while it is unchanged. Throws PythonError for an unknown stance.
 const Stance& current_stance();
+/// Sets it for this thread, where `None` ends that, or for all threads that have none of their own.
+void follow_stance(Borrowed<> stance, bool is_own);
 
 }  // namespace stator

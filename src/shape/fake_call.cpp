@@ -95,6 +95,7 @@ Ref<> FakeCall::run(const Question& question, torch_room::OperationEffects* effe
         error = TakenError::take();
     }
     *effects = under_fake_mode.effects();
+    if (!effects->random) keep_random_state.leave();
     if (returned) return returned;
     std::move(error).restore();
     throw PythonError();

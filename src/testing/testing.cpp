@@ -11,6 +11,7 @@ bool bind_graph_for_tests(PyObject* module);
 bool bind_guard(PyObject* module);
 bool bind_number(PyObject* module);
 bool bind_plan(PyObject* module);
+bool bind_reached(PyObject* module);
 bool bind_shape(PyObject* module);
 bool bind_torch(PyObject* module);
 
@@ -30,7 +31,7 @@ PyModuleDef kDefinition = {PyModuleDef_HEAD_INIT,
 
 constexpr stator::Binder kBinders[] = {stator::bind_capture, stator::bind_frames, stator::bind_graph_for_tests,
                                        stator::bind_guard,   stator::bind_number, stator::bind_plan,
-                                       stator::bind_shape,   stator::bind_torch};
+                                       stator::bind_reached, stator::bind_shape,  stator::bind_torch};
 
 }  // namespace
 

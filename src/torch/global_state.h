@@ -175,13 +175,17 @@ class WithoutOneDnn {
     bool before_;
 };
 
-/// Restores the state of the CPU's default random generator.
+/// Restores the state of the CPU's default random generator, which belongs to all threads: what others draw meanwhile,
+/// they draw again.
 class KeepRandomState {
   public:
     KeepRandomState();
     ~KeepRandomState();
     KeepRandomState(const KeepRandomState&) = delete;
     KeepRandomState& operator=(const KeepRandomState&) = delete;
+
+    /// This thread has drawn nothing: what others drew stays drawn.
+    void leave();
 
   private:
     struct Saved;

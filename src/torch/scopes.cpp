@@ -101,7 +101,12 @@ KeepRandomState::KeepRandomState() {
     saved_.reset(new Saved{generator.clone()});
 }
 
+void KeepRandomState::leave() {
+    saved_.reset();
+}
+
 KeepRandomState::~KeepRandomState() {
+    if (!saved_) return;
     at::Generator generator = at::detail::getDefaultCPUGenerator();
     std::lock_guard<std::mutex> lock(generator.mutex());
     auto* live = at::check_generator<at::CPUGeneratorImpl>(generator);

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import random
+import sys
 import threading
+import warnings
 from typing import ClassVar
 
 import pytest
@@ -12,6 +14,7 @@ import torch
 from torch import nn
 
 import stator
+from stator import exclusive
 from stator.verification import uncompiled
 from tests.support.processes import fresh
 
@@ -320,20 +323,100 @@ def test_without_check_the_callable_is_the_engines():
     assert type(stator.compile(lambda x: x)) is stator._C.Compiled
 
 
-def test_eight_threads_check_at_once():
+def in_threads(work, count=8):
+    """What the calls raised."""
     failures = []
 
-    def work(compiled):
+    def run(number):
         try:
-            for size in range(1, 5):
-                assert compiled(torch.ones(size)).tolist() == [2.0] * size
+            work(number)
         except BaseException as error:
             failures.append(error)
 
-    compiled = stator.compile(lambda x: x + 1, check="always")
-    threads = [threading.Thread(target=functools.partial(work, compiled)) for _ in range(8)]
+    threads = [threading.Thread(target=functools.partial(run, number)) for number in range(count)]
     for one in threads:
         one.start()
     for one in threads:
         one.join()
-    assert failures == []
+    return failures
+
+
+@pytest.fixture
+def often_another_thread():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_eight_threads_check_at_once():
+    compiled = stator.compile(lambda x: x + 1, check="always")
+
+    def work(_):
+        for size in range(1, 5):
+            assert compiled(torch.ones(size)).tolist() == [2.0] * size
+
+    assert in_threads(work) == []
+
+
+@pytest.mark.parametrize("check", ["first", "always"])
+def test_threads_that_print_draw_and_assign_while_they_are_checked(check, capsys, often_another_thread):
+    """Standard output, the random generators and global variables belong to all threads."""
+    global COUNT
+    COUNT = 0
+    stream = sys.stdout
+
+    def work(number):
+        def program(x):
+            global COUNT
+            COUNT = COUNT + 1
+            print(f"<{number}>")
+            return torch.nn.functional.dropout(x) + random.random(), COUNT
+
+        compiled = stator.compile(program, check=check)
+        for size in range(2, 6):
+            compiled(torch.ones(size))
+
+    filters = list(warnings.filters)
+    assert in_threads(work) == []
+    assert sys.stdout is stream and warnings.filters == filters
+    assert sorted(capsys.readouterr().out.split()) == sorted(f"<{number}>" for number in range(8) for _ in range(4))
+
+
+def test_a_checked_call_that_waits_for_another_one(monkeypatch):
+    """It is checked; the other call is not, as it can't wait for its end."""
+    monkeypatch.setattr(exclusive, "PATIENCE", 0.2)
+    inner = stator.compile(lambda x: x * 2, check="always")
+
+    def program(x):
+        made = []
+        thread = threading.Thread(target=lambda: made.append(inner(x)))
+        thread.start()
+        thread.join()
+        return made[0] + 1
+
+    with pytest.warns(RuntimeWarning, match="another thread checks one"):
+        assert stator.compile(program, check="always")(torch.ones(2)).tolist() == [3, 3]
+
+
+def test_numbers_that_another_thread_draws_are_no_mismatch():
+    """The program's own repetition, uncompiled, shows that it is not the compiled one that differs."""
+    drawn = iter(range(100))
+
+    def program(x):
+        return x + opaque()
+
+    def opaque():
+        return next(drawn)
+
+    compiled = stator.compile(program, check="always")
+    with pytest.raises(stator.Mismatch):
+        compiled(torch.ones(2))
+    other = threading.Thread(target=(end := threading.Event()).wait)
+    other.start()
+    try:
+        with pytest.warns(RuntimeWarning, match="differed once"):
+            compiled(torch.ones(2))
+    finally:
+        end.set()
+        other.join()

@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import asdict
 
+from . import guided
 from .campaign import as_file, limit_memory, run_campaign, work
 from .check import check
 from .program import generate
@@ -31,6 +32,9 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=20, help="how many failures are shrunk and printed")
     parser.add_argument("--into", type=pathlib.Path, help="a folder for the failing programs, beside printing them")
     parser.add_argument("--uncompiled", type=int, help="run the program of this seed, uncompiled alone")
+    parser.add_argument(
+        "--guided", type=pathlib.Path, help="a folder: programs are guided by what they reach (make guided)"
+    )
     parser.add_argument("--work", type=int, nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
 
@@ -39,6 +43,8 @@ def main() -> None:
     torch.set_num_threads(1)
     if options.work:
         return work(*options.work, sizes=options.sizes)
+    if options.guided is not None:
+        sys.exit(bool(guided.run(options.guided, options.seconds or 600, options.seed, options.shrink)))
     if options.uncompiled is not None:
         limit_memory()
         return check(generate(options.uncompiled, options.sizes), compiled=False)

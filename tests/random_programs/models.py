@@ -8,6 +8,8 @@ the class has, `{m}` the way to an instance, `{C}` the name of the class, `{sub}
 import random
 from dataclasses import dataclass
 
+from .choices import chances
+
 PREAMBLE = """\
 SEEN = []
 HANDLES = []
@@ -241,9 +243,9 @@ class Class:
         return text.format(i=number, n=self.chance.randint(0, 3), C=self.name, m=path)
 
 
-def generate_model(seed: int) -> str:
+def generate_model(seed: int | random.Random) -> str:
     """The text of the program of this seed."""
-    chance = random.Random(seed)
+    chance = chances(seed)
     submodules, classes = list(SUBMODULES), []
     for number in range(chance.randint(1, 3)):
         base = chance.choice([*(one.name for one in classes), "torch.nn.Module", "torch.nn.Module", "torch.nn.Module"])

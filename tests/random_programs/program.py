@@ -1,5 +1,6 @@
 """A whole random program: definitions, outside state, the function or model `f`, and the steps that call it."""
 
+import random
 import re
 
 from .definitions import FIXED, FUNCTIONS, NEEDS, WRITTEN
@@ -75,7 +76,7 @@ def generate(seed: int, sizes: bool = False) -> str:
     return generate_model(seed) if seed % 2 else generate_function(seed)
 
 
-def generate_function(seed: int) -> str:
+def generate_function(seed: int | random.Random) -> str:
     writer = Writer(GRAMMAR, seed)
     chance, choose = writer.chance, writer.random.choice
     body: list[str] = []

@@ -5,6 +5,8 @@ import ast
 import random
 import re
 
+from .choices import chances
+
 # Where a program of the other files makes a tensor for a call. All of them take part in arithmetic with tensors of 3.
 MADE = re.compile(
     r"torch\.(?:ones|zeros)\(\d, 3\)|torch\.tensor\(\[\[[^\]]*\], \[[^\]]*\]\](?=[,)])|torch\.tensor\(\[[-\d., ]*\](?=[,)])"
@@ -176,9 +178,9 @@ def steps_of(chance: random.Random, shapes: list[list[int]]) -> list[tuple[str, 
     return steps
 
 
-def generate_sized(seed: int) -> str:
+def generate_sized(seed: int | random.Random) -> str:
     """A program that computes with the sizes of its arguments."""
-    chance = random.Random(seed)
+    chance = chances(seed)
     shapes = [
         [chance.choice([2, 3, 4, 5, 6, 8]) for _ in range(chance.choice([1, 2, 2, 3]))]
         for _ in range(chance.choice([1, 1, 2]))

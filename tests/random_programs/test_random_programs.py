@@ -1,5 +1,7 @@
 """Some hundred random programs; `python -m tests.random_programs` runs any number."""
 
+import random
+
 import pytest
 import torch
 
@@ -8,6 +10,8 @@ from tests.support.long import LONG
 from . import check as check_module
 from .campaign import as_file, run_seeds
 from .check import Difference, Invalid, check
+from .choices import Choices, changed
+from .guided import KINDS
 from .program import generate
 from .shrink import kind, shrunk, symptom
 
@@ -38,6 +42,16 @@ def test_programs_whose_sizes_change_behave_alike(start):
 def test_graphs_are_captured():
     summary = run_seeds(range(320, 380) if LONG else range(320, 335)).summary
     assert summary.graphs > 10 and summary.nodes > 40
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_programs_follow_from_their_choices(kind):
+    generate_kind, _ = KINDS[kind]
+    first = Choices([], 1)
+    text = generate_kind(first)
+    assert generate_kind(Choices(first.made, 2)) == text
+    others = {generate_kind(Choices(changed(first.made, first.made, random.Random(seed)), 3)) for seed in range(10)}
+    assert len(others) > 2
 
 
 def test_programs_follow_from_their_seed():

@@ -19,6 +19,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from .choices import chances
+
 PLACE = re.compile(r"<([@~=&!^?{}]?)([a-z_]*)(\d*)>")
 BREAKS = re.compile(
     r"<cond>|opaque|print\(|_logger|warn|item\(\)|tolist|nonzero|stack\(\)|locals|_getframe|line_of|graph_break"
@@ -75,9 +77,9 @@ class Grammar:
 class Writer:
     """One program in the making."""
 
-    def __init__(self, grammar: Grammar, seed: int, statements: int = 26) -> None:
+    def __init__(self, grammar: Grammar, seed: int | random.Random, statements: int = 26) -> None:
         self.grammar = grammar
-        self.random = random.Random(seed)
+        self.random = chances(seed)
         self.variables: list[Variable] = []
         self.function: Function | None = None
         self.in_loop = False

@@ -9,13 +9,10 @@ from __future__ import annotations
 import collections
 import contextlib
 import gc
-import os
-import resource
 import signal
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,7 +20,9 @@ import torch
 from torch import nn
 
 import stator
-from stator import _testing
+from tests.torture.allocations import allocations
+from tests.torture.damaged_files import damaged_recordings, full_disk
+from tests.torture.programs import expect_right, expected, program
 
 
 class Fault(Exception):
@@ -32,34 +31,6 @@ class Fault(Exception):
 
 class Interrupted(BaseException):
     """Raised by a signal."""
-
-
-def helper(x: torch.Tensor, items: list[int]) -> torch.Tensor:
-    try:
-        for item in items:
-            x = torch.relu(x) + item
-    finally:
-        items.append(len(items))
-    return x
-
-
-def program(x: torch.Tensor, items: list[int]) -> torch.Tensor:
-    """Has an inlined call, a loop, a handler, an effect and a graph break."""
-    y = helper(x, items) * 2
-    print(end="")
-    with torch.no_grad():
-        z = y.sum()
-    return y + z
-
-
-def expected(count: int) -> list[float]:
-    return program(torch.ones(3), list(range(count))).tolist()
-
-
-def expect_right(compiled: Callable[..., Any], count: int = 2) -> None:
-    items = list(range(count))
-    assert compiled(torch.ones(3), items).tolist() == expected(count)
-    assert items == list(range(count + 1))
 
 
 # ---- exceptions --------------------------------------------------------------------------------------------------------
@@ -366,31 +337,6 @@ def garbage(rounds: int) -> str:
     return f"{rounds} rounds"
 
 
-def full_disk(rounds: int) -> str:
-    """Recordings, reports and reproductions on a disk that takes no more."""
-    import tempfile
-
-    before, hook = resource.getrlimit(resource.RLIMIT_FSIZE), sys.unraisablehook
-    seen: list[str] = []
-    sys.unraisablehook = lambda found: seen.append(str(found.exc_value))
-    for number in range(rounds):
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True):
-            with contextlib.suppress(OSError), stator.watch("/dev/full"):
-                expect_right(stator.compile(program, isolate_recompiles=True), number % 3)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
-            try:
-                _testing.fail_at_node(2)
-                with stator.config.patch(record_errors=folder, suppress_errors=True):
-                    expect_right(stator.compile(program, isolate_recompiles=True), number % 3)
-            finally:
-                _testing.fail_at_node(None)
-                resource.setrlimit(resource.RLIMIT_FSIZE, before)
-            assert os.listdir(folder) == [], "half a recording"
-    sys.unraisablehook = hook
-    assert len(seen) >= rounds
-    return f"{len(seen)} errors reported"
-
-
 FAULTS: dict[str, Callable[[int], str]] = {
     "backends": backends,
     "guarded_objects": guarded_objects,
@@ -400,5 +346,7 @@ FAULTS: dict[str, Callable[[int], str]] = {
     "keyboard_interrupts": keyboard_interrupts,
     "recursion": recursion,
     "garbage": garbage,
+    "allocations": allocations,
     "full_disk": full_disk,
+    "damaged_recordings": damaged_recordings,
 }

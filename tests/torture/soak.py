@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import stator
+from stator import _testing
 from tests.torture.threads import Model
 
 # Growth between the first and the last third that is more than the noise of allocators.
@@ -26,6 +27,7 @@ class Soak:
     memory: list[float] = field(default_factory=list)
     objects: list[int] = field(default_factory=list)
     overheads: list[float] = field(default_factory=list)
+    captures: list[int] = field(default_factory=list)  # until the memory was measured
 
     def growth(self) -> tuple[float, float]:
         """Of memory in MB, and of the number of objects, from the first third of the run to the last."""
@@ -34,11 +36,14 @@ class Soak:
         objects = self.objects[:third], self.objects[-third:]
         return statistics.median(last) - statistics.median(first), max(objects[1]) - max(objects[0])
 
+    def late_captures(self) -> int:
+        return self.captures[-1] - self.captures[len(self.captures) // 2] if self.captures else 0
+
     def __str__(self) -> str:
         memory, objects = self.growth()
         cuts = statistics.quantiles(self.overheads, n=1000) if len(self.overheads) > 1 else [0.0] * 999
         return (
-            f"{self.requests} requests; memory grew by {memory:.1f} MB and {objects:.0f} objects; overhead of a call "
+            f"{self.requests} requests; {self.late_captures()} captures in the second half; memory grew by {memory:.1f} MB and {objects:.0f} objects; overhead of a call "
             f"in us: p50 {cuts[499]:.1f}, p90 {cuts[899]:.1f}, p99 {cuts[989]:.1f}, p99.9 {cuts[998]:.1f}"
         )
 
@@ -63,8 +68,9 @@ def run(seconds: float) -> Soak:
         gc.collect()
         soak.memory.append(resident())
         soak.objects.append(len(gc.get_objects()))
+        soak.captures.append(_testing.captures())
     memory, objects = soak.growth()
-    assert memory < MOST_GROWTH_MB and objects < 500, str(soak)
+    assert memory < MOST_GROWTH_MB and objects < 500 and soak.late_captures() == 0, str(soak)
     return soak
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import collections
 import gc
 import random
+import sys
 import threading
 import time
+import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -73,6 +76,41 @@ class Worker:
         self.compiled(torch.ones(2, 3)).sum().backward()
         self.model.zero_grad()
 
+    def check(self) -> None:
+        """A new capture that is compared with an uncompiled call."""
+        number = self.random.random()
+        weight = torch.full((2,), number, requires_grad=True)
+
+        def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            print(end="")
+            return x * weight + number, torch.nn.functional.dropout(x)
+
+        checked = stator.compile(program, check=self.random.choice(("first", "always")))
+        for size in (1, 2):
+            assert checked(torch.ones(size))[0].tolist() == [2 * weight[0].item()] * 2
+
+    def set_stance(self) -> None:
+        """It may not reach other threads: they would stop to capture, or raise."""
+        with torch.compiler.set_stance(self.random.choice(("force_eager", "eager_on_recompile"))):
+            captured = []
+            stator.compile(lambda x: x + 1, backend=lambda graph, _: (captured.append(1), graph)[1])(torch.ones(2))
+            assert not captured
+        stator.compile(lambda x: x + 1, backend=lambda graph, _: (captured.append(1), graph)[1])(torch.ones(2))
+        assert captured
+
+    def set_mode(self) -> None:
+        with self.random.choice((torch.no_grad, torch.inference_mode))():
+            assert not self.compiled(torch.ones(2, 3)).requires_grad
+        assert self.compiled(torch.ones(2, 3)).requires_grad
+
+    def drop(self) -> None:
+        """A model dies with its last reference, without `reset`."""
+        references = [weakref.ref(one) for one in (self.model, *self.model.parameters())]
+        del self.model, self.compiled
+        gc.collect()
+        assert [one() for one in references] == [None] * len(references)
+        self.make()
+
     def reset(self) -> None:
         stator.reset()
 
@@ -81,7 +119,8 @@ class Worker:
 
     def run(self, until: float) -> None:
         often: list[Callable[[], Any]] = [self.call, self.call_shared] * 6
-        rarely = [self.compile_again, self.mutate, self.train, self.make, self.reset, self.collect]
+        rarely = [self.compile_again, self.mutate, self.train, self.make, self.reset, self.collect, self.check,
+                  self.set_stance, self.set_mode, self.drop]  # fmt: skip
         while time.monotonic() < until and not self.shared.errors:
             act = self.random.choice(often + rarely)
             try:
@@ -93,7 +132,11 @@ class Worker:
 
 def run(seconds: float, threads: int = 8, seed: int = 0) -> str:
     """Raises the first exception of a thread; says how often each act was done."""
-    shared = Shared()
+    shared, stdout = Shared(), sys.stdout
+    # Threads that draw while another one's call is checked.
+    warnings.filterwarnings("ignore", "check: ")
+    # Of a stance that was set before the first compiled call nobody could say which thread set it.
+    shared.compiled(torch.ones(1), 1.0)
     until = time.monotonic() + seconds
     workers = [threading.Thread(target=Worker(shared, seed + number).run, args=(until,)) for number in range(threads)]
     for one in workers:
@@ -102,4 +145,5 @@ def run(seconds: float, threads: int = 8, seed: int = 0) -> str:
         one.join()
     if shared.errors:
         raise shared.errors[0]
+    assert sys.stdout is stdout
     return ", ".join(f"{count} {name}" for name, count in shared.counts.most_common())
