@@ -217,6 +217,7 @@ std::variant<BackendResult, Again> compile(GraphModule module, const CompileOpti
     graph.is_visible_to_program = module.is_visible_to_program;
     graph.has_custom_operations = module.has_custom_operations;
     graph.has_wrappers = module.has_wrappers;
+    graph.enters_hooks = module.enters_hooks;
     torch_room::WithoutTorchFunctions without_torch_functions(module.has_wrappers);
     if (module.captured) {
         run_here(std::move(module), *traits_of(options.backend.get()).runner, graph);

@@ -35,6 +35,8 @@ struct CompiledGraph {
     bool has_custom_operations = false;
     /// The graph has tensors of wrapper subclasses. Their `__torch_function__` was traced, and is not called again.
     bool has_wrappers = false;
+    /// The graph enters hooks on saved tensors, which a run that fails has to leave.
+    bool enters_hooks = false;
     Undo undo;
 };
 

@@ -1,6 +1,7 @@
 #include "capture/graph_module.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/imported.h"
 #include "base/names.h"
@@ -95,6 +96,11 @@ bool has_wrapper(const graph::Result& result) {
     return std::ranges::any_of(result.items, has_wrapper<kJagged>);
 }
 
+/// By its name: the module of the class is not imported for graphs without such nodes.
+bool is_entry_of_hooks(Borrowed<> target) {
+    return std::string_view(Py_TYPE(target.get())->tp_name) == "EnterHooks";
+}
+
 void describe_nodes(GraphModule& made, const graph::Graph& graph) {
     static PyObject* const lstm = imported("torch", "lstm");
     made.nodes = graph.size();
@@ -105,6 +111,7 @@ void describe_nodes(GraphModule& made, const graph::Graph& graph) {
         made.is_visible_to_program |= node->is_visible_to_program;
         made.is_pure &= !node->is_random && !node->is_visible_to_program;
         made.has_lstm |= node->target == lstm;
+        made.enters_hooks |= node->kind == graph::NodeKind::Function && is_entry_of_hooks(node->target);
         made.has_wrappers |= has_wrapper<false>(node->result);
         made.has_jagged |= has_wrapper<true>(node->result);
         made.has_custom_operations |=

@@ -35,6 +35,7 @@ struct GraphModule {
     bool is_pure = false;
     bool has_lstm = false;
     bool has_wrappers = false;  // tensors of wrapper subclasses (torch/wrappers.h) whose `__torch_function__` is traced
+    bool enters_hooks = false;  // hooks on saved tensors (value/tensor/saved_tensors.h)
     bool has_jagged = false;    // jagged tensors (torch/jagged.h), which are wrappers too
     /// It has numbers or sizes that depend on the data of tensors.
     bool depends_on_data = false;

@@ -97,7 +97,7 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
     PyObject* compiled = shares_memory ? entry.graph.as_captured.get() : entry.graph.compiled.get();
     failure->before = entry.graph.undo.keep(inputs);
     torch_room::WithoutTorchFunctions without_torch_functions(entry.graph.has_wrappers);
-    const std::size_t saved_tensors_hooks = torch_room::saved_tensors_hooks_depth();
+    const std::size_t hooks_before = entry.graph.enters_hooks ? torch_room::saved_tensors_hooks_depth() : 0;
     Ref<> answer;
     if (entry.graph.is_recorded && compiled == entry.graph.compiled.get()) {
         Held held(inputs);
@@ -123,7 +123,7 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
     }
     // (A graph with operations was captured, and runs, outside of all function transforms.)
     torch_room::leave_transforms(torch_room::has_transforms(entry.state) ? torch_room::transform_depth() : 0);
-    torch_room::leave_saved_tensors_hooks(saved_tensors_hooks);
+    if (entry.graph.enters_hooks) torch_room::leave_saved_tensors_hooks(hooks_before);
     torch_room::ForwardMode{entry.state.is_in_dual_level, entry.state.forward_grad}.restore();
     torch_room::restore_modes(entry.state.modes);
     torch_room::restore_settings(entry.state);
