@@ -10,6 +10,7 @@
 #include "cpython/objects.h"
 #include "torch/function_modes.h"
 #include "torch/function_transforms.h"
+#include "torch/profiled_region.h"
 #include "torch/second_backward.h"
 #include "torch/settings.h"
 #include "torch/tensor.h"
@@ -168,6 +169,7 @@ Ref<> execute(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::v
     std::span<PyObject* const> fetched = entry.guards.fetched();
     Held for_plan(fetched.subspan(entry.graph.input_count));
     // Modes of the program have seen what they see of the region when it was traced.
+    torch_room::ProfiledRegion profiled(entry.compile_id.get());
     torch_room::WithFunctionModesDisabled disabled(entry.state.has_function_modes_of_program());
     Ref<> answer;
     std::span<PyObject* const> results;

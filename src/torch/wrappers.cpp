@@ -33,11 +33,15 @@ bool has_method(PyTypeObject* type, const char* name) {
     throw PythonError();
 }
 
-/// Asks `torch._library.opaque_object` about a class with the metaclass of such classes, once.
-bool answers(const char* question, PyTypeObject* type, std::unordered_map<PyTypeObject*, bool>& known) {
-    if (std::string_view(Py_TYPE(type)->tp_name) != "OpaqueBaseMeta") return false;
+/// Asks `torch._library.opaque_object` about a class with the metaclass of such classes, once. PyTorch 2.15 has other
+/// names for all of them, and logs a warning where the older ones are used.
+bool answers(const char* question, const char* before_2_15, PyTypeObject* type,
+             std::unordered_map<PyTypeObject*, bool>& known) {
+    const std::string_view metaclass = Py_TYPE(type)->tp_name;
+    if (metaclass != "CustomClassBaseMeta" && metaclass != "OpaqueBaseMeta") return false;
     if (auto found = known.find(type); found != known.end()) return found->second;
     Ref<> function = find_imported("torch._library.opaque_object", question);
+    if (!function) function = find_imported("torch._library.opaque_object", before_2_15);
     Ref<> answer = function ? Ref<>::steal(PyObject_CallOneArg(function.get(), reinterpret_cast<PyObject*>(type)))
                             : Ref<>::share(Py_False);
     if (!answer) PyErr_Clear();
@@ -110,12 +114,12 @@ bool flattens_or_throws(Borrowed<> wrapper, Borrowed<> expected) {
 
 bool is_opaque_class(PyTypeObject* type) {
     static auto* const known = new std::unordered_map<PyTypeObject*, bool>;
-    return answers("is_opaque_type", type, *known);
+    return answers("is_custom_class", "is_opaque_type", type, *known);
 }
 
 bool is_opaque_value_class(PyTypeObject* type) {
     static auto* const known = new std::unordered_map<PyTypeObject*, bool>;
-    return answers("is_opaque_value_type", type, *known);
+    return answers("is_opaque_constant_type", "is_opaque_value_type", type, *known);
 }
 
 bool is_wrapper_class(PyTypeObject* type) {

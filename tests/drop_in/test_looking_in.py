@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,6 +100,34 @@ def test_metrics_of_a_refused_recompile():
     assert (first.shape_env_guard_count, first.recompile_reason, first.fail_type) == (0, None, None)
     assert second.fail_type == "RecompileLimitHit"
     assert "flag" in second.recompile_reason
+
+
+def test_a_profiler_shows_compiled_regions():
+    def regions(run):
+        cpu = [torch.profiler.ProfilerActivity.CPU]
+        with torch.profiler.profile(activities=cpu) as profile, torch.profiler.record_function("step"):
+            run()
+        return [
+            (event.name, event.cpu_parent.name)
+            for event in profile.events()
+            if event.name.startswith("Torch-Compiled Region") or event.name == "aten::relu"
+        ]
+
+    def fails(x):
+        return x.relu() @ torch.ones(7)
+
+    compiled, failing = torch.compile(program, backend="eager"), torch.compile(fails, backend="eager")
+    first, second = "Torch-Compiled Region: 0/0", "Torch-Compiled Region: 0/1"
+    for _ in range(2):
+        assert regions(lambda: compiled(torch.ones(3))) == [(first, "step"), ("aten::relu", first), (second, "step")]
+    with contextlib.suppress(RuntimeError):
+        failing(torch.ones(3))
+    with pytest.raises(RuntimeError):
+        regions(lambda: failing(torch.ones(3)))
+    assert regions(lambda: compiled(torch.ones(3))) == [(first, "step"), ("aten::relu", first), (second, "step")]
+    stator.uninstall()
+    alone = stator.compile(lambda x: x.relu(), backend="eager")
+    assert regions(lambda: alone(torch.ones(3))) == [("aten::relu", "step")]
 
 
 def test_explain_of_torch():

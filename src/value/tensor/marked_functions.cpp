@@ -213,9 +213,16 @@ Task take_dataclass_apart(Tracer& tracer, const MarkedCall& call, ObjectValue* o
 /// stand for their contents, "reference" for those that stand for themselves; else nothing.
 enum class Opaque : std::uint8_t { None, Value, Reference };
 
+/// A function that had another name before PyTorch 2.15; null if there is neither.
+PyObject* question_of(const char* name, const char* older_name) {
+    Ref<> found = find_imported("torch._library.opaque_object", name);
+    if (!found) found = find_imported("torch._library.opaque_object", older_name);
+    return found.release();
+}
+
 Opaque opaqueness_of(PyTypeObject* type) {
-    static PyObject* const is_value = find_imported("torch._library.opaque_object", "is_opaque_value_type").release();
-    static PyObject* const is_any = find_imported("torch._library.opaque_object", "is_opaque_type").release();
+    static PyObject* const is_value = question_of("is_opaque_constant_type", "is_opaque_value_type");
+    static PyObject* const is_any = question_of("is_custom_class", "is_opaque_type");
     if (is_value == nullptr || is_any == nullptr) return Opaque::None;
     auto* cls = reinterpret_cast<PyObject*>(type);
     if (checked(PyObject_CallOneArg(is_any, cls)).get() != Py_True) return Opaque::None;
