@@ -105,7 +105,7 @@ void CallObserver::Observed::end(const at::RecordFunction& function) {
     }
     if (open == kNone) return;
     Call& call = calls[open];
-    at::enableRecordFunction(true);
+    if (!call.is_composite) at::enableRecordFunction(true);
     call.outputs = function.outputs();
     call.has_ended = true;
     open = call.parent;

@@ -312,6 +312,7 @@ class CallWriter {
         Call call{.operation = seen.operation,
                   .level = level_of(seen.operation),
                   .is_below_autograd = seen.is_below_autograd};
+        call.slots.reserve(seen.inputs.size());
         for (const c10::IValue& input : seen.inputs) {
             std::optional<Slot> slot = slot_of(input, known);
             if (!slot) return false;
