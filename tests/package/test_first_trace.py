@@ -20,7 +20,7 @@ def test_the_traced_program_is_captured_as_a_whole() -> None:
     assert sum(capture.nodes for capture in report.captures) > 10
 
 
-def test_nothing_runs_and_no_one_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_one_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
 
     class Seen(TorchFunctionMode):

@@ -54,6 +54,20 @@ bool is_composite(const c10::OperatorHandle& operation) {
 
 }  // namespace
 
+bool chooses_without_sizes(const c10::OperatorHandle& operation, const std::vector<c10::IValue>& inputs) {
+    static const std::unordered_set<std::string_view> names = {
+        "aten::softmax", "aten::log_softmax", "aten::layer_norm", "aten::conv1d",
+        "aten::conv2d",  "aten::conv3d",      "aten::max_pool2d", "aten::type_as"};
+    const std::string_view name = operation.schema().name();
+    auto is_matrix = [&](std::size_t i) { return inputs[i].isTensor() && inputs[i].toTensor().dim() == 2; };
+    // Products of more dimensions fold some of them, and without a bias a product is all that it is.
+    if (name == "aten::linear") return is_matrix(0) && is_matrix(1);
+    if (name == "aten::matmul") return is_matrix(0) && is_matrix(1);
+    // A memory format asks for strides.
+    if (name == "aten::to") return inputs.back().isNone();
+    return names.contains(name);
+}
+
 void CallObserver::Observed::start(const at::RecordFunction& function) {
     const bool is_inner = open != kNone;
     if (unrecorded > 0 || (is_inner && !calls[open].is_composite)) {
@@ -91,7 +105,7 @@ void CallObserver::Observed::end(const at::RecordFunction& function) {
     }
     if (open == kNone) return;
     Call& call = calls[open];
-    at::enableRecordFunction(true);
+    if (!call.is_composite) at::enableRecordFunction(true);
     call.outputs = function.outputs();
     call.has_ended = true;
     open = call.parent;

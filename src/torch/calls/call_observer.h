@@ -42,4 +42,7 @@ struct CallObserver::Observed {
     void begin();
 };
 
+/// Whether a composite operator calls the same operators for arguments of all sizes, and gives them no size.
+bool chooses_without_sizes(const c10::OperatorHandle& operation, const std::vector<c10::IValue>& inputs);
+
 }  // namespace stator::torch_room

@@ -303,14 +303,16 @@ using Seen = CallObserver::Observed::Call;
 /// Makes calls of those that were seen.
 class CallWriter {
   public:
-    CallWriter(KnownTensors known, std::uint32_t first) : known(std::move(known)), next(first) {}
+    CallWriter(KnownTensors known, std::uint32_t first, PreparedCalls::Sizes sizes)
+        : known(std::move(known)), next(first), has_fixed_sizes_(sizes == PreparedCalls::Sizes::Fixed) {}
 
     /// False if the call depends on anything else than its operands.
-    bool add(const Seen& seen, PreparedCalls::Sizes sizes, std::span<const GivenOperand> given = {}) {
+    bool add(const Seen& seen, std::span<const GivenOperand> given = {}) {
         if (!seen.has_ended) return false;
         Call call{.operation = seen.operation,
                   .level = level_of(seen.operation),
                   .is_below_autograd = seen.is_below_autograd};
+        call.slots.reserve(seen.inputs.size());
         for (const c10::IValue& input : seen.inputs) {
             std::optional<Slot> slot = slot_of(input, known);
             if (!slot) return false;
@@ -341,12 +343,12 @@ class CallWriter {
 
     /// Adds a call, or the calls that it consists of.
     bool add_plain(const std::vector<Seen>& seen, std::size_t at) {
-        if (seen[at].is_composite) {
+        if (seen[at].is_composite && (has_fixed_sizes_ || chooses_without_sizes(seen[at].operation, seen[at].inputs))) {
             const CallWriter before = *this;
             if (add_inner(seen, at) && knows_results(seen[at])) return true;
             *this = before;
         }
-        return add(seen[at], PreparedCalls::Sizes::Fixed);
+        return add(seen[at]);
     }
 
     /// A result that the binding has made of one below autograd: the same tensor, as autograd sees it.
@@ -372,6 +374,8 @@ class CallWriter {
             return !output.isTensor() || known.find(output.toTensor()) != kNoValue;
         });
     }
+
+    bool has_fixed_sizes_;
 };
 
 bool wants_gradient(const at::Tensor& tensor) {
@@ -409,7 +413,7 @@ void rename(std::vector<Call>& calls, std::uint32_t from, std::uint32_t to) {
 /// Prepares the step once more for runs in which no gradient is wanted, in which composite operators do nothing but
 /// to call others. The results get the numbers that they have in the other case.
 void PreparedCalls::prepare_plain(Step& step, const CallObserver& observer, std::span<const OperandTensor> operands,
-                                  Borrowed<> result, const PreparedResult& prepared) {
+                                  Borrowed<> result, const PreparedResult& prepared, Sizes sizes) {
     const CallObserver::Observed& observed = *observer.observed_;
     if (std::ranges::none_of(observed.calls, &Seen::is_composite)) return;
     KnownTensors known;
@@ -419,7 +423,7 @@ void PreparedCalls::prepare_plain(Step& step, const CallObserver& observer, std:
         known.add(tensor, operand.value);
     }
     const std::uint32_t first = value_count_;
-    CallWriter writer(std::move(known), first);
+    CallWriter writer(std::move(known), first, sizes);
     for (std::size_t i = 0; i < observed.calls.size(); ++i)
         if (observed.calls[i].parent == CallObserver::Observed::kNone && !writer.add_plain(observed.calls, i)) return;
     writer.name_result(result);
@@ -454,13 +458,13 @@ std::optional<PreparedResult> PreparedCalls::prepare(std::size_t step, const Cal
         if (!is_plain(tensor) || !known.add(tensor, operand.value)) return std::nullopt;
     }
     const std::uint32_t first = value_count_;
-    CallWriter writer(std::move(known), first);
+    CallWriter writer(std::move(known), first, sizes);
     for (const Seen& seen : observed.calls) {
         if (seen.parent != CallObserver::Observed::kNone) continue;
         // Which calls a function of several makes may depend on sizes.
         const bool makes_one_call = sizes == Sizes::ChangeInOneCall || !operands.given.empty();
         if (makes_one_call && !writer.calls.empty()) return std::nullopt;
-        if (!writer.add(seen, sizes, operands.given)) return std::nullopt;
+        if (!writer.add(seen, operands.given)) return std::nullopt;
     }
     writer.name_result(result);
     std::optional<PreparedResult> prepared = result_of(result, writer.known);
@@ -471,8 +475,8 @@ std::optional<PreparedResult> PreparedCalls::prepare(std::size_t step, const Cal
     steps_[step].recordability = recordability_of(observed.calls);
     if (!operands.given.empty())
         steps_[step].recordability.reason = "it takes a number that changes between calls";
-    else if (sizes == Sizes::Fixed)
-        prepare_plain(steps_[step], observer, operands.tensors, result, *prepared);
+    else
+        prepare_plain(steps_[step], observer, operands.tensors, result, *prepared, sizes);
     return prepared;
 }
 

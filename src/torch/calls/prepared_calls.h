@@ -144,7 +144,7 @@ class PreparedCalls {
     struct Step;
 
     void prepare_plain(Step& step, const CallObserver& observer, std::span<const OperandTensor> operands,
-                       Borrowed<> result, const PreparedResult& prepared);
+                       Borrowed<> result, const PreparedResult& prepared, Sizes sizes);
     static bool needs_no_autograd(std::span<const std::uint32_t> read, const TensorValues& values);
     std::size_t run_quietly(std::size_t at, std::size_t last, bool without_autograd, TensorValues& values,
                             const bool& has_warned) const;

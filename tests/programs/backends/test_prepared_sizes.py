@@ -132,3 +132,36 @@ def test_an_index_out_of_range_raises_as_uncompiled() -> None:
             except IndexError as error:
                 seen.append(str(error))
         assert seen[0] == seen[1]
+
+
+COMPOSITES: dict[str, tuple[Callable[[Tensor, Tensor], Any], list[str]]] = {
+    "linear": (lambda x, w: F.linear(x, w, w[0]), ["select.int", "t", "addmm"]),
+    "linear without a bias": (lambda x, w: F.linear(x, w), ["t", "mm"]),
+    "linear of three dimensions": (lambda x, w: F.linear(x[None], w, w[0]), ["unsqueeze", "select.int", "linear"]),
+    "product": (lambda x, w: x @ w, ["mm"]),
+    "product of three dimensions": (lambda x, w: x[None] @ w, ["unsqueeze", "matmul"]),
+    "softmax": (lambda x, w: F.softmax(x, -1) + F.log_softmax(x, 0), ["_softmax", "_log_softmax", "add.Tensor"]),
+    "layer_norm": (lambda x, w: F.layer_norm(x, (4,), w[0]), ["select.int", "native_layer_norm"]),
+    "dtypes": (lambda x, w: x.double().to(w.dtype).type_as(w), ["_to_copy", "_to_copy"]),
+    "memory format": (lambda x, w: x.to(memory_format=torch.contiguous_format), ["to.dtype_layout"]),
+    "convolution": (lambda x, w: F.conv1d(x.t()[None], w[:, :, None]), ["t", "unsqueeze", "unsqueeze", "convolution"]),
+    "pooling": (lambda x, w: F.max_pool2d(x[None], (1, 2)), ["unsqueeze", "max_pool2d_with_indices"]),
+    "reshape": (lambda x, w: x.reshape(-1), ["reshape"]),
+}
+
+
+@pytest.mark.parametrize("name", COMPOSITES)
+def test_composite_operators_that_do_not_choose_by_sizes(name: str) -> None:
+    program, operators = COMPOSITES[name]
+    runners: list[Any] = []
+    entry = compiled(program, runners, dynamic=True)
+    weight = torch.randn(4, 4)
+    for rows in (5, 5, 6, 9, 12):
+        seen = []
+        for function in (program, entry):
+            given = x(rows, 4)
+            result = function(given, weight)
+            seen.append((bits(result), result.stride(), result._version, result.data_ptr() == given.data_ptr()))
+        assert seen[0] == seen[1]
+    assert [one.removeprefix("aten::") for one in runners[-1].operators[1]] == operators
+    assert len(runners) == 1
