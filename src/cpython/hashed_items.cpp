@@ -30,6 +30,18 @@ PyObject* item_without_hashing(PyObject* dict, PyObject* key) {
     return nullptr;
 }
 
+PyObject* entry_of(PyObject* dict, int number) {
+    const int position = number / 2;
+    if (!(PyDict_CheckExact(dict) || PyODict_CheckExact(dict)) || PyDict_GET_SIZE(dict) <= position) return nullptr;
+    // The order is in the linked list of an OrderedDict, not in its hash table.
+    Ref<> keys = Ref<>::steal(Py_TYPE(dict)->tp_iter(dict)), key;
+    for (int i = 0; keys && i <= position; ++i) key = Ref<>::steal(Py_TYPE(keys.get())->tp_iternext(keys.get()));
+    if (!key) PyErr_Clear();
+    if (!key || !PyLong_CheckExact(key.get())) return nullptr;
+    PyObject* item = number % 2 == 0 ? key.get() : PyDict_GetItemWithError(dict, key.get());
+    return item;  // the dict holds both
+}
+
 PyObject* stored_hashes_function() {
     static PyMethodDef definition{"stored_hashes", [](PyObject*, PyObject* dict) { return stator_stored_hashes(dict); },
                                   METH_O, nullptr};

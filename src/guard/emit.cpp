@@ -120,6 +120,9 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
         case Access::Referent:
             step.op = StepOp::Referent;
             break;
+        case Access::Entry:
+            step.op = StepOp::Entry;
+            break;
         case Access::WalkedOver:
             step.op = StepOp::WalkedOver;
             break;

@@ -12,8 +12,16 @@ bool keeps_instances(PyTypeObject* type) {
     return PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) && !PyType_IsSubtype(type, &PyModule_Type);
 }
 
+/// Whether a source stays as it is while its dict has the same version: not one by the order of an OrderedDict, which
+/// has no part in that.
+bool is_in_dict_block(const Source& source) {
+    if (source.access != Access::Entry) return source.access == Access::DictItem;
+    PyObject* dict = source.parent->object;
+    return dict != nullptr && (!PyODict_Check(dict) || PyDict_GET_SIZE(dict) == 1);
+}
+
 bool is_in_block(const Source& source) {
-    return source.access == Access::DictItem || source.access == Access::ClassAttribute;
+    return is_in_dict_block(source) || source.access == Access::ClassAttribute;
 }
 
 /// Whether SafeKeys has to check the other keys before this key is looked up.
@@ -150,7 +158,7 @@ void GuardBuilder::finish(std::int32_t index) {
     }
     for (std::int32_t child = draft.first_child; child != kNone; child = drafts_[child].next_sibling) {
         const Source& source = *drafts_[child].source;
-        dict_block |= source.access == Access::DictItem;
+        dict_block |= is_in_dict_block(source);
         class_block |= source.access == Access::ClassAttribute;
         if (!is_in_block(source) && !is_lasting(source)) place(child);
     }
@@ -171,7 +179,7 @@ void GuardBuilder::emit_dict_block(std::int32_t index) {
     for (std::int32_t fact = draft.first_fact; fact != kNone; fact = next_fact_[fact])
         if (when(state_.facts[fact]) == When::Block) emit_check(fact);
     for (std::int32_t child = draft.first_child; child != kNone; child = drafts_[child].next_sibling)
-        if (drafts_[child].source->access == Access::DictItem) place(child);
+        if (is_in_dict_block(*drafts_[child].source)) place(child);
     state_.steps[enter].number = emit({.op = StepOp::LeaveDict, .from = index, .number = enter});
 }
 

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/collector_paused.h"
 #include "cpython/abstract_classes.h"
+#include "cpython/hashed_items.h"
 #include "cpython/iterators.h"
 #include "cpython/objects.h"
 #include "cpython/versions.h"
@@ -322,6 +323,9 @@ bool GuardProgram::State::execute(Step* const first, PyObject* const* slots, PyO
             case StepOp::Computed:
                 computed[step->number] = compute(from, step->object);
                 found = computed[step->number].get();
+                break;
+            case StepOp::Entry:
+                found = cpython::entry_of(from, step->number);
                 break;
             case StepOp::WalkedOver:
                 found = cpython::walked_over(from, step->number);

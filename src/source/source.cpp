@@ -116,6 +116,9 @@ void append(std::string& text, const Source& source) {
         case Access::Referent:
             text += "()";
             return;
+        case Access::Entry:
+            text += source.number % 2 == 0 ? ".keys()" : ".values()";
+            return subscript(std::to_string(source.number / 2));
         case Access::WalkedOver:
             if (source.key != nullptr)
                 text += ".mapping";  // of a view

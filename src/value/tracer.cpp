@@ -27,10 +27,14 @@ bool Tracer::has_changed(const Source& number) const {
 
 std::optional<SymbolOrigin> Tracer::origin_of_number(const Source& number) const {
     const Knowledge& known = *knowledge_;
-    if (known.changing_numbers.empty() && !number.varies && !dynamic_.may_be_dynamic_at_first()) return std::nullopt;
+    if (known.changing_numbers.empty() && !number.varies && number.access != Access::Entry &&
+        !dynamic_.may_be_dynamic_at_first())
+        return std::nullopt;
     const std::string place = path(number);
     if (known.backend_constants.contains(place)) return std::nullopt;
     const bool is_int = PyLong_CheckExact(number.object);
+    // (A number by which something is found, such as that of a hook, is none that the program computes with.)
+    if (number.access == Access::Entry && is_int && dynamic_.is_automatic) return SymbolOrigin::Assigned;
     PyObject* const module = is_int ? module_above(number) : nullptr;
     if (is_int) {
         if (dynamic_.names(number)) return SymbolOrigin::Named;

@@ -92,6 +92,10 @@ bool Lifetimes::is_unchanged(const Source& place) const {
             auto* dict = cast<DictValue>(tracer_.known(place.parent->object));
             return dict == nullptr || !dict->changed || is_untouched(dict, place.key);
         }
+        case Access::Entry: {
+            auto* dict = cast<DictValue>(tracer_.known(place.parent->object));
+            return dict == nullptr || !dict->changed;
+        }
         case Access::Member: {
             auto* object = cast<ObjectValue>(place.parent->value);
             if (object == nullptr) return true;

@@ -1,6 +1,8 @@
 #include "value/kinds/dict.h"
 
+#include <array>
 #include <cstring>
+#include <string_view>
 
 #include "base/imported.h"
 #include "base/names.h"
@@ -203,9 +205,50 @@ void DictValue::realize(Tracer& tracer) {
     tracer.guard({GuardKind::Type, source, reinterpret_cast<PyObject*>(class_)});
 }
 
+namespace {
+
+/// Whether a dict has the hooks of a module, or of all: each under a number that no other hook of the process has. What
+/// is captured for one module serves others that have equal hooks under other numbers.
+bool holds_hooks(const DictValue* dict) {
+    constexpr Py_ssize_t kFew = 8;
+    const Source* place = dict->source;
+    const bool is_attribute = place != nullptr && place->access == Access::DictItem && place->parent != nullptr &&
+                              place->parent->access == Access::InstanceDict && place->key != nullptr &&
+                              PyUnicode_CheckExact(place->key);
+    if (!is_attribute || !(dict->class_ == &PyDict_Type || dict->class_ == &PyODict_Type)) return false;
+    constexpr std::array<std::string_view, 4> kNames = {"_forward_hooks", "_forward_pre_hooks",
+                                                        "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs"};
+    if (std::ranges::find(kNames, utf8(place->key)) == kNames.end()) return false;
+    const Py_ssize_t size = PyDict_GET_SIZE(dict->outside);
+    if (size == 0 || size > kFew) return false;
+    PyObject *key, *value;
+    for (Py_ssize_t position = 0; PyDict_Next(dict->outside, &position, &key, &value);)
+        if (!PyLong_CheckExact(key)) return false;
+    return true;
+}
+
+}  // namespace
+
+/// Entries by their positions: the keys are ints that change.
+void DictValue::complete_by_positions(Tracer& tracer) {
+    const Py_ssize_t size = PyDict_GET_SIZE(outside);
+    tracer.guard({GuardKind::Length, source, nullptr, size});
+    set_undoably(tracer, complete, true);
+    for (int i = 0; i < size; ++i) {
+        auto entry = [&](int number) {
+            PyObject* object = cpython::entry_of(outside, number);
+            STATOR_CHECK(object != nullptr, "a dict of hooks lost one while it was traced");
+            return tracer.outside(tracer.provenance().child(source, Access::Entry, nullptr, number, object), object);
+        };
+        Value* key = entry(2 * i);
+        table.insert(tracer, key, entry(2 * i + 1));
+    }
+}
+
 void DictValue::complete_now(Tracer& tracer) {
     tracer.realize(this);
     if (complete) return;
+    if (!changed && holds_hooks(this)) return complete_by_positions(tracer);
     if (is_ordered(this)) refuse_hashed_order(tracer, outside);
     PyObject* keys = tracer.keep(keys_in_order(outside));
     tracer.guard({GuardKind::Keys, source, keys, holds_containers(keys) ? kByIdentity : 0});

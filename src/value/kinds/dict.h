@@ -29,6 +29,7 @@ struct DictValue final : ObjectValue {
 
     /// Copies all keys into `table`, and guards them and their order.
     void complete_now(Tracer& tracer);
+    void complete_by_positions(Tracer& tracer);
     /// Null if absent. Guards the presence or the absence.
     Value* find(Tracer& tracer, Value* key);
     Value* find(Tracer& tracer, Borrowed<> constant_key);
