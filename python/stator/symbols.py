@@ -134,14 +134,17 @@ class Symbols:
 
     def create(self, name: str) -> Any:
         """The value of a symbol."""
-        number, shape_env = int(name[1:]), self._shape_env
+        shape_env = self._shape_env
         assert shape_env is not None
+        if name.startswith("zuf"):
+            return shape_env.create_unbacked_symfloat()
         if name in self._unbacked:
             return self._create_unbacked(self._unbacked[name], shape_env)
         if name.startswith("u"):
             # A number that the graph computes: backends create such symbols themselves. This one is for readers of
             # `example_value`.
             return shape_env.create_unbacked_symint()
+        number = int(name[1:])
         symbol = self.all[number]
         if symbol.equal_to is not None and not self._leads_to(symbol.equal_to, name):
             return self.number(symbol.equal_to)

@@ -64,7 +64,7 @@ std::string print_symbol(const Symbol& symbol, const Trace& trace) {
 
 /// `u0 is L['x'].size()[0]: 5 in this call, at least 0`, `u0 is the result of item in line 3 of model.py: at least 0`.
 std::string print_symbol(const UnbackedSymbol& symbol) {
-    const std::string name = "u" + std::to_string(symbol.number->symbol);
+    const std::string name = print_by_symbols(*symbol.number);
     std::string line = symbol.source != nullptr ? name + " is " + path(*symbol.source)
                        : symbol.origin.empty()  ? name + " is computed by the graph"
                                                 : symbol.origin;

@@ -222,8 +222,11 @@ std::string print(std::span<const Term> terms, const std::function<std::string(c
 }
 
 std::string print_by_symbols(const Expression& expression) {
-    return print(terms_of(expression),
-                 [](const Term& term) { return (term.op == Op::Unbacked ? "u" : "s") + std::to_string(term.symbol); });
+    // As PyTorch names them: `zuf0` is a float that has no hint.
+    return print(terms_of(expression), [](const Term& term) {
+        const char* kind = term.op != Op::Unbacked ? "s" : term.is_float ? "zuf" : "u";
+        return kind + std::to_string(term.symbol);
+    });
 }
 
 }  // namespace stator

@@ -389,6 +389,9 @@ Value* GraphRecorder::emit_with_known_integers(const Operation& operation) {
     if (is_data_dependent)
         if (auto read = with_read_factors(tracer_, operation.target, operation.arguments))
             return emit(operation.kind, operation.target, *read, shape::AnyNumber::IntOrFloat);
+    if (is_data_dependent)
+        if (auto read = with_read_sizes(tracer_, operation.kind, operation.target, operation.arguments))
+            return emit(operation.kind, operation.target, *read, operation.takes_any | shape::AnyNumber::Int);
     tracer_.break_graph(is_data_dependent ? BreakKind::DataDependent : BreakKind::UnsupportedTensor,
                         operation.answer->reason);
 }

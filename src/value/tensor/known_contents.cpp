@@ -15,6 +15,7 @@
 #include "value/kinds/sequence.h"
 #include "value/kinds/slice.h"
 #include "value/recorder.h"
+#include "value/tensor/data_numbers.h"
 #include "value/torch_modes.h"
 #include "value/tracer.h"
 
@@ -218,21 +219,35 @@ Wants wants_integers(graph::NodeKind kind, Borrowed<> target) {
 }
 
 bool is_one_integer(const TensorValue* tensor) {
-    if (tensor == nullptr || tensor->meta == nullptr || tensor->outside != nullptr) return false;
+    if (tensor == nullptr || tensor->meta == nullptr) return false;
     return std::ranges::all_of(tensor->meta->sizes, [](Dim size) { return size == 1; }) &&
            torch_room::is_integral(tensor->meta->dtype);
 }
 
+/// What a tensor with one integer is replaced by; null to keep it.
+using IntegerOf = Value* (*)(Tracer&, TensorValue*);
+
+Value* known_integer(Tracer& tracer, TensorValue* tensor) {
+    if (tensor->outside != nullptr) return nullptr;
+    Ref<> contents = known_contents(tracer, tensor);
+    if (!contents) return nullptr;
+    Ref<> number = checked(PyObject_CallMethod(contents.get(), "item", nullptr));
+    return PyLong_CheckExact(number.get()) ? tracer.fresh(std::move(number)) : nullptr;
+}
+
+Value* read_integer(Tracer& tracer, TensorValue* tensor) {
+    return tensor->meta->dtype == torch_room::dtype::kBool ? nullptr : read_number(tracer, tensor, "item");
+}
+
 /// The value with tensors replaced by ints; the value itself if there is nothing to replace.
-Value* replaced(Tracer& tracer, Value* value) {
+Value* replaced(Tracer& tracer, Value* value, IntegerOf integer_of) {
     if (auto* tensor = cast<TensorValue>(value); is_one_integer(tensor)) {
-        Ref<> contents = known_contents(tracer, tensor);
-        if (!contents) return value;
-        Ref<> number = checked(PyObject_CallMethod(contents.get(), "item", nullptr));
-        return PyLong_CheckExact(number.get()) ? tracer.fresh(std::move(number)) : value;
+        Value* number = integer_of(tracer, tensor);
+        return number == nullptr ? value : number;
     }
     if (auto* slice = cast<SliceValue>(value)) {
-        Value* parts[] = {replaced(tracer, slice->start), replaced(tracer, slice->stop), replaced(tracer, slice->step)};
+        Value* parts[] = {replaced(tracer, slice->start, integer_of), replaced(tracer, slice->stop, integer_of),
+                          replaced(tracer, slice->step, integer_of)};
         if (parts[0] == slice->start && parts[1] == slice->stop && parts[2] == slice->step) return value;
         return tracer.make<SliceValue>(parts[0], parts[1], parts[2]);
     }
@@ -242,11 +257,27 @@ Value* replaced(Tracer& tracer, Value* value) {
     bool is_changed = false;
     for (std::size_t i = 0; i < sequence->items.size(); ++i) {
         Value* item = sequence->item(tracer, i);
-        items.push_back(replaced(tracer, item));
+        items.push_back(replaced(tracer, item, integer_of));
         is_changed = is_changed || items.back() != item;
     }
     if (!is_changed) return value;
     return stator::make_tuple(tracer, std::move(items), &PyTuple_Type);
+}
+
+std::optional<Arguments> with_integers(Tracer& tracer, Wants wants, const Arguments& arguments, IntegerOf integer_of) {
+    if (wants == Wants::None) return std::nullopt;
+    Arguments changed = arguments;
+    bool is_changed = false;
+    for (std::size_t i = wants == Wants::All ? 0 : 1; i < changed.positional.size(); ++i) {
+        changed.positional[i] = replaced(tracer, arguments.positional[i], integer_of);
+        is_changed = is_changed || changed.positional[i] != arguments.positional[i];
+    }
+    for (std::size_t i = 0; i < changed.keywords.size(); ++i) {
+        changed.keywords[i].value = replaced(tracer, arguments.keywords[i].value, integer_of);
+        is_changed = is_changed || changed.keywords[i].value != arguments.keywords[i].value;
+    }
+    if (!is_changed) return std::nullopt;
+    return changed;
 }
 
 }  // namespace
@@ -272,20 +303,13 @@ std::optional<bool> known_truth(Tracer& tracer, TensorValue* tensor) {
 
 std::optional<Arguments> with_known_integers(Tracer& tracer, graph::NodeKind kind, Borrowed<> target,
                                              const Arguments& arguments) {
-    Wants wants = wants_integers(kind, target);
-    if (wants == Wants::None) return std::nullopt;
-    Arguments changed = arguments;
-    bool is_changed = false;
-    for (std::size_t i = wants == Wants::All ? 0 : 1; i < changed.positional.size(); ++i) {
-        changed.positional[i] = replaced(tracer, arguments.positional[i]);
-        is_changed = is_changed || changed.positional[i] != arguments.positional[i];
-    }
-    for (std::size_t i = 0; i < changed.keywords.size(); ++i) {
-        changed.keywords[i].value = replaced(tracer, arguments.keywords[i].value);
-        is_changed = is_changed || changed.keywords[i].value != arguments.keywords[i].value;
-    }
-    if (!is_changed) return std::nullopt;
-    return changed;
+    return with_integers(tracer, wants_integers(kind, target), arguments, known_integer);
+}
+
+std::optional<Arguments> with_read_sizes(Tracer& tracer, graph::NodeKind kind, Borrowed<> target,
+                                         const Arguments& arguments) {
+    if (target == getitem_function() || target == setitem_function()) return std::nullopt;
+    return with_integers(tracer, wants_integers(kind, target), arguments, read_integer);
 }
 
 }  // namespace stator

@@ -20,4 +20,8 @@ std::optional<bool> known_truth(Tracer& tracer, TensorValue* tensor);
 std::optional<Arguments> with_known_integers(Tracer& tracer, graph::NodeKind kind, Borrowed<> target,
                                              const Arguments& arguments);
 
+/// The same with the numbers that the graph reads from tensors that are given as sizes, where that is captured.
+std::optional<Arguments> with_read_sizes(Tracer& tracer, graph::NodeKind kind, Borrowed<> target,
+                                         const Arguments& arguments);
+
 }  // namespace stator

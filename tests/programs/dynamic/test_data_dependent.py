@@ -708,3 +708,55 @@ def test_arithmetic_with_such_numbers_is_compiled(value):
 @pytest.mark.parametrize("name", ["an_assertion_about_a_tensor", "an_assertion_about_a_number"])
 def test_assertions_hold_for_compilers_too(name):
     assert captures_of(ASSERTING[name], numbers(3, 1, 0, -2), fullgraph=True, backend="aot_eager") == 1
+
+
+def test_a_backend_sees_floats_as_floats():
+    """The example values of numbers that only the graph knows have the class and the name that PyTorch gives them."""
+
+    def program(x):
+        number = x.sum().item()
+        return x + number * 2, x.int().sum().item() + 1
+
+    seen = []
+
+    def backend(module, inputs):
+        seen.append({node.name: node.meta.get("example_value") for node in module.graph.nodes})
+        return module
+
+    x = torch.tensor([1.5, 2.25])
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        result, count = stator.compile(program, backend=backend, fullgraph=True)(x)
+        assert torch.equal(result, program(x)[0]) and count == program(x)[1]
+    if engine.CAPTURES:
+        numbers = [value for value in seen[0].values() if isinstance(value, (torch.SymInt, torch.SymFloat))]
+        assert [type(number) for number in numbers[:2]] == [torch.SymFloat, torch.SymFloat]
+        assert isinstance(numbers[2], torch.SymInt) and str(numbers[0]) == "zuf0"
+
+
+SIZES_IN_TENSORS = {
+    "zeros": lambda x, n: torch.cat([torch.zeros(n).repeat(2)] * 2) + x.sum(),
+    "of a tensor": lambda x, n: x.new_zeros(n) + 1,
+    "arange": lambda x, n: torch.arange(n) * 2,
+    "two of them": lambda x, n: torch.full((n, n), 3.0),
+    "keyword": lambda x, n: torch.ones(size=(n, 3)).sum(1),
+    "narrow": lambda x, n: x.narrow(0, 0, n),
+    "roll": lambda x, n: x.roll(n),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "stator"])
+@pytest.mark.parametrize("program", SIZES_IN_TENSORS.values(), ids=SIZES_IN_TENSORS)
+def test_tensors_that_are_given_as_sizes(program, backend):
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = stator.compile(program, backend=backend)
+        if engine.CAPTURES:
+            assert not stator.explain(program, backend=backend)(torch.arange(6.0), torch.tensor(3)).breaks
+        for count in (3, 5, 1, 0, 2, -1):
+            for shape in ((), (1,)):
+                results = []
+                for f in (program, compiled):
+                    try:
+                        results.append(f(torch.arange(6.0), torch.full(shape, count)))
+                    except (RuntimeError, TypeError) as error:
+                        results.append(type(error))
+                assert_same(*results)

@@ -318,5 +318,5 @@ def test_a_number_that_decides_names_its_line():
             return x
         return x + 1
 
-    with pytest.raises(stator.Unsupported, match="depends on a random number; u0 is a random number that is drawn"):
+    with pytest.raises(stator.Unsupported, match="depends on a random number; zuf0 is a random number that is drawn"):
         stator.compile(program, fullgraph=True)(torch.ones(2))
