@@ -242,7 +242,7 @@ def watching_symbols(graph_module: GraphModule, example_inputs: Sequence[Any]) -
         yield
         assumptions = cell.symbols.assumptions()
     except Exception as error:
-        if cell.symbols.are_required:
+        if cell.symbols.are_required or cell.symbols.have_nested_ints:
             raise
         assumptions = cell.symbols.rejected_by(error)
         if not assumptions.rejected:

@@ -266,6 +266,10 @@ class Symbols:
         return any(symbol.is_marked for symbol in self.all)
 
     @property
+    def have_nested_ints(self) -> bool:
+        return bool(self._nested_ints)
+
+    @property
     def have_floats(self) -> bool:
         return any(isinstance(symbol.hint, float) for symbol in self.all)
 

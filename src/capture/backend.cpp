@@ -66,16 +66,28 @@ void note_needed_data(const TakenError& error, const Callee& callee) {
             "data leaves the rest to the backend.");
 }
 
-void note_failed_backend(const TakenError& error, const Callee& callee) {
+/// What the backend said, in one line.
+std::string short_reason(const TakenError& error) {
     Ref<> text = Ref<>::steal(PyObject_Str(error.exception()));
     if (!text) PyErr_Clear();
     std::string reason = text ? std::string(utf8(text.get())).substr(0, 300) : "?";
     std::ranges::replace(reason, '\n', ' ');
+    return reason;
+}
+
+void note_failure_on_jagged(const TakenError& error, const Callee& callee) {
+    issue_note(NoteKind::Warning, NoteOnce::AtPlace, "backend_fails_on_nested_tensors", callee,
+               "A graph of " + callee.print() +
+                   " runs as it was captured, without the backend, which fails on what it does with nested tensors: " +
+                   short_reason(error));
+}
+
+void note_failed_backend(const TakenError& error, const Callee& callee) {
     issue_note(
         NoteKind::Warning, NoteOnce::AtPlace, "backend_failed", callee,
         "A graph of " + callee.print() +
             " runs as it was captured, because the backend failed and torch._dynamo.config.suppress_errors is set: " +
-            reason);
+            short_reason(error));
 }
 
 /// For torch's own log of it.
@@ -107,7 +119,9 @@ Ref<> compile_if_possible(const CompileOptions& options, const GraphModule& grap
         const bool needs_data = graph.depends_on_data || (says("needs_data") && !options.fullgraph);
         const bool is_suppressed =
             dynamo_switch("suppress_errors", "TORCHDYNAMO_SUPPRESS_ERRORS") && !options.fullgraph;
-        if (!needs_data && !says("fails_in_backward") && !is_suppressed) {
+        // PyTorch's compilers support a part of what works uncompiled.
+        const bool is_of_jagged = graph.has_jagged && traits_of(options.backend.get()).is_pytorchs;
+        if (!needs_data && !says("fails_in_backward") && !is_suppressed && !is_of_jagged) {
             std::move(error).restore();
             throw;
         }
@@ -116,6 +130,8 @@ Ref<> compile_if_possible(const CompileOptions& options, const GraphModule& grap
             tell_observer_of_failure(error, cpython::code_of(frame));
         } else if (needs_data) {
             note_needed_data(error, callee_of(frame, at));
+        } else if (is_of_jagged) {
+            note_failure_on_jagged(error, callee_of(frame, at));
         }
     }
     return checked(PyObject_GetAttr(module, interned("forward")));

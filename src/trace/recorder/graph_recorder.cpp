@@ -50,7 +50,9 @@ TensorValue* GraphRecorder::emit_select(TensorValue* tensor, std::int64_t dimens
     // Not `torch.select`, which libraries replace (torch_geometric does).
     Arguments arguments = Arguments::of(static_cast<Value*>(tensor), tracer_.integer(dimension), index);
     Value* part = emit(graph::NodeKind::Method, interned("select"), arguments, shape::AnyNumber::IntOrFloat);
-    STATOR_CHECK(part->kind == Kind::Tensor, "a part of a tensor is a tensor");
+    if (part->kind != Kind::Tensor)
+        tracer_.break_graph(BreakKind::UnsupportedTensor,
+                            "a tensor of class " + type_name(part->type()) + " is indexed by a number that changes");
     return static_cast<TensorValue*>(part);
 }
 

@@ -7,6 +7,7 @@
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
+#include "base/text.h"
 #include "effect/plan.h"
 #include "torch/known.h"
 #include "value/deferred_graph.h"
@@ -199,6 +200,9 @@ std::vector<const Value*> reachable_by_hook(Tracer& tracer, Value* hook) {
 /// Traces the hook with a placeholder for the gradient, into a separate graph.
 Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     expect_no_transform(tracer, "a hook on a tensor");
+    if (tensor->meta->prototype != nullptr)
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "a hook is registered on a result of class " + type_name(tensor->meta->python_class));
     static PyObject* const stand_in = imported("torch", "empty_like");
     static PyObject* const registration = imported("stator.hooks", "RegisterHook");
     static PyObject* const traced_registration = imported("stator.hooks", "RegisterTracedHook");

@@ -183,6 +183,10 @@ Dim made_ragged_size(const TensorValue* source) {
 }
 
 Dim ragged_size_of(Tracer& tracer, TensorValue* source) {
+    // Compilers know a tensor that was written to as another one.
+    if (source->node->result.same_as_argument >= 0)
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "a nested tensor is made of offsets that an operation has written to");
     tracer.guard_distinct(source);
     const Dim known = source->outside == nullptr ? Dim(0) : torch_room::registered_ragged_size(source->outside);
     return nested_int::is(known) ? known : made_ragged_size(source);

@@ -27,6 +27,7 @@
 #include "value/kinds/sequence.h"
 #include "value/kinds/undoable.h"
 #include "value/protocol/attributes.h"
+#include "value/protocol/operations.h"
 #include "value/recorder.h"
 #include "value/tensor/attributes.h"
 #include "value/tensor/dynamic_sizes.h"
@@ -263,6 +264,8 @@ bool TensorValue::truth(Tracer& tracer) {
 
 Outcome TensorValue::iterate(Tracer& tracer) {
     if (meta->sizes.empty()) tracer.raise(PyExc_TypeError, "iteration over a 0-d tensor");
+    if (meta->prototype != nullptr)
+        return operations::iterate(tracer, tracer.recorder().emit_method(interned("unbind"), Arguments::of(this)));
     std::vector<Value*> rows;
     for (std::int64_t i = 0; i < meta->sizes[0].value(); ++i)
         rows.push_back(tracer.recorder().emit_function(getitem_function(), Arguments::of(this, tracer.integer(i))));

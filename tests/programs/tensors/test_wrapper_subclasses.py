@@ -37,6 +37,7 @@ PROGRAMS: list[tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = [
     ),
     (lambda w: (w.name_of_scale, w.clone().name_of_scale, w * 2), lambda: (scaled(4, 3),)),
     (lambda x: x * 2, lambda: (TwoTensor(two(3), two(3, seed=1)),)),
+    (lambda x: [row * 2 for row in x], lambda: (two(3, 2, grad=True),)),
 ]
 
 
@@ -158,6 +159,30 @@ def test_an_inner_tensor_that_is_replaced():
     assert parts(compiled(wrapper)) == parts(program(wrapper))
     wrapper.a = torch.ones(3)
     assert parts(compiled(wrapper)) == parts(program(wrapper))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_hook_on_a_result(backend):
+    def program(x):
+        y = x * 2
+        y.register_hook(lambda gradient: gradient * 3)
+        return y * 2
+
+    compiled = stator.compile(program, backend=backend)
+    for _ in range(2):
+        gradients = []
+        for run in (program, compiled):
+            x = two(3, grad=True)
+            gradients.append(torch.autograd.grad(run(x).sum(), x)[0])
+        assert torch.equal(gradients[0].a, gradients[1].a)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_row_by_a_number_that_changes(backend):
+    compiled = stator.compile(lambda x, row: x[row] * 2, backend=backend)
+    x = two(4, 3)
+    for row in (0, 1, 2, 3, 1):
+        assert torch.equal(compiled(x, row).a, x.a[row] * 2)
 
 
 def test_setting_an_attribute_breaks_the_graph():
