@@ -131,12 +131,12 @@ find python/stator -type f ! -name '*.so' ! -name '*.pyc' ! -name _built_with.py
 endef
 pytest-with = $(IN_VENV)/python -m pytest -n $(JOBS) --dist worksteal -p no:cacheprovider -o pythonpath="$(1)/python ."
 
-# Sanitizers. Leaks are not looked for, because PyTorch and CPython leave too much behind at exit;
-# `tests/project/test_sanitizer.py` shows that a use after free is caught.
+# Sanitizers. Tests do not look for leaks, because PyTorch and CPython leave too much behind at exit: `make sanitize-leaks`
+# does. `tests/project/test_sanitizer.py` shows that a use after free is caught.
 # `SANITIZE_ROOMS="cpython;graph"` instruments these folders of src/ alone, which takes a fraction of the time.
 SANITIZED := build/sanitize-$(TAG)
 SANITIZE_ROOMS ?=
-.PHONY: sanitize sanitize-fast sanitize-build
+.PHONY: sanitize sanitize-fast sanitize-build sanitize-leaks
 $(SANITIZED)/build.ninja: $(VENV)/.ready
 	$(CONFIGURE_TORCH) -B $(SANITIZED) -DSTATOR_SANITIZE=ON "-DSTATOR_SANITIZE_ROOMS=$(SANITIZE_ROOMS)" -DSTATOR_OUTPUT=$(CURDIR)/$(SANITIZED)/python/stator
 	touch $@
@@ -145,12 +145,16 @@ sanitize-build: $(SANITIZED)/build.ninja
 	$(NINJA) $(SANITIZED)
 	@$(call link-package,$(SANITIZED))
 
+in-sanitized = PYTHONPATH=$(CURDIR)/$(SANITIZED)/python PYTHONMALLOC=malloc STATOR_SANITIZED=1 \
+    LD_PRELOAD="$$(tools/sanitizer_libraries)" \
+    ASAN_OPTIONS=detect_leaks=0:alloc_dealloc_mismatch=0:detect_odr_violation=0:abort_on_error=0:exitcode=99 \
+    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 sanitize: sanitize-build
-	PYTHONPATH=$(CURDIR)/$(SANITIZED)/python PYTHONMALLOC=malloc STATOR_SANITIZED=1 \
-	    LD_PRELOAD="$$(tools/sanitizer_libraries)" \
-	    ASAN_OPTIONS=detect_leaks=0:alloc_dealloc_mismatch=0:detect_odr_violation=0:abort_on_error=0:exitcode=99 \
-	    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-	    $(call pytest-with,$(SANITIZED)) -o timeout=600 $(TESTS)
+	$(in-sanitized) $(call pytest-with,$(SANITIZED)) -o timeout=600 $(TESTS)
+
+# What a program leaves behind for each round, by LeakSanitizer: see tests/torture/leaks.py.
+sanitize-leaks: sanitize-build
+	$(in-sanitized) $(IN_VENV)/python -m tests.torture.leaks
 
 # The rooms that handle memory themselves: frames, decoded code, plans, guards, the tracker.
 SANITIZE_FAST_TESTS ?= tests/project/test_sanitizer.py tests/cpython tests/bytecode tests/effect tests/guard tests/track

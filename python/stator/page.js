@@ -16,6 +16,8 @@ const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 const time = (seconds) => (seconds < 1e-3 ? `${Math.round(seconds * 1e6)} µs` : seconds < 1 ? `${(seconds * 1e3).toFixed(1)} ms` : `${seconds.toFixed(2)} s`);
 const sum = (times) => Object.values(times).reduce((total, one) => total + one, 0);
 const shortFile = (file) => file.split("/").slice(-2).join("/");
+/** `Model (/home/me/net.py:3)` as `Model (me/net.py:3)`. */
+const shortCode = (code) => code.replace(/\(([^()]*):(\d+)\)$/, (whole, file, line) => `(${shortFile(file)}:${line})`);
 
 function section(id, title, ...children) {
   document.querySelector("nav").append(make("a", { href: "#" + id }, title));
@@ -53,7 +55,7 @@ function summary() {
 function stageBar(times, whole) {
   const bar = make("div", { class: "bar" });
   for (const [stage, seconds] of Object.entries(times))
-    if (seconds > 0) bar.append(make("span", { class: stage, style: `width:${(100 * seconds) / whole}%`, title: `${stage}: ${time(seconds)}` }, stage));
+    if (seconds > 0) bar.append(make("span", { class: stage, style: `width:${(100 * seconds) / whole}%`, title: `${stage}: ${time(seconds)}` }, (100 * seconds) / whole > stage.length + 1 ? stage : ""));
   return bar;
 }
 
@@ -62,15 +64,17 @@ const KINDS = { hit: "used an entry", break: "used entries around graph breaks",
 
 function calls() {
   if (!data.calls.length) return;
+  const columns = ["Function", "Calls", "Hits", "Captures", "Uncompiled", "A hit takes", "Uncompiled it takes", "Time"];
   const percent = (part, whole) => `${Math.round((100 * part) / Math.max(1, whole))} %`;
   const rows = data.calls.map((one) => {
     const compiled = sum(one.counts) - one.counts.sample, hits = one.counts.hit + one.counts.break;
     const mean = (kind) => (one.counts[kind] ? time(one.seconds[kind] / one.counts[kind]) : "–");
-    return make("tr", {}, make("td", { class: "mono" }, one.name), [String(compiled), percent(hits, compiled), String(one.counts.capture), String(one.counts.fallback),
-      mean(one.counts.hit ? "hit" : "break"), mean("sample"), one.saved == null ? "–" : `${time(Math.abs(one.saved))} ${one.saved < 0 ? "lost" : "saved"}`].map((text) => make("td", {}, text)));
+    const [, name, file, number] = one.name.match(/^(.*) \((.*):(\d+)\)$/) || [null, one.name];
+    return make("tr", {}, make("td", {}, make("b", {}, name), " ", file ? place(file, Number(number)) : null), [String(compiled), percent(hits, compiled), String(one.counts.capture), String(one.counts.fallback),
+      mean(one.counts.hit ? "hit" : "break"), mean("sample"), one.saved == null ? "–" : `${time(Math.abs(one.saved))} ${one.saved < 0 ? "lost" : "saved"}`].map((text, index) => make("td", { "data-column": columns[index + 1] }, text)));
   });
-  const head = ["Function", "Calls", "Hits", "Captures", "Uncompiled", "A hit takes", "Uncompiled it takes", "Time"].map((text) => make("th", { scope: "col" }, text));
-  section("calls", "Calls", make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows))),
+  const head = columns.map((text) => make("th", { scope: "col" }, text));
+  section("calls", "Calls", make("div", { class: "scroll" }, make("table", { class: "cards" }, make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows))),
     data.calls.every((one) => one.saved == null) ? make("p", { class: "faint" }, "The time saved is known with stator.watch(compare=True) or python -m stator report --compare.") : null,
     make("h3", {}, `Time line of ${count(data.timeline.length, "call")}`), timeline(),
     make("p", { class: "legend" }, Object.entries(KINDS).map(([kind, words]) => make("span", {}, make("i", { class: `call-${kind}` }), words))));
@@ -117,7 +121,7 @@ function breaks() {
 function chains() {
   const byCode = new Map();
   data.recompiles.forEach((one, index) => { const key = `${one.code} ${one.line}`; if (!byCode.has(key)) byCode.set(key, []); byCode.get(key).push([one, index]); });
-  return [...byCode.values()].map((chain) => make("p", { class: "chain card" }, make("b", {}, chain[0][0].code), make("br", {}),
+  return [...byCode.values()].map((chain) => make("p", { class: "chain card" }, make("b", { title: chain[0][0].code }, shortCode(chain[0][0].code)), make("br", {}),
     chain[0][0].before == null ? "an earlier capture" : graphLink(chain[0][0].before),
     chain.map(([one, index]) => [" → ", make("a", { href: `#recompile-${index + 1}`, class: "mono" }, one.reasons[0]), " → ", one.after == null ? "runs uncompiled" : graphLink(one.after)])));
 }
@@ -126,7 +130,7 @@ function recompiles() {
   if (!data.recompiles.length) return;
   section("recompiles", "Recompiles", chains(), data.recompiles.map((one, index) => {
     const graphs = [one.before, one.after].map((number) => (number == null ? null : data.captures[number]));
-    return make("div", { class: "card" }, anchored(`recompile-${index + 1}`, `${index + 1}. ${one.code}`),
+    return make("div", { class: "card" }, anchored(`recompile-${index + 1}`, `${index + 1}. ${shortCode(one.code)}`),
       make("p", {}, place(one.file, one.line), " ", make("code", {}, one.source.trim())),
       make("ul", {}, one.reasons.map((reason) => make("li", {}, reason))),
       make("p", {}, graphs[0] ? graphLink(one.before) : "an earlier capture", " → ", graphs[1] ? graphLink(one.after) : "runs uncompiled"),
@@ -286,7 +290,7 @@ function drawing(capture) {
 
 function graphs() {
   section("graphs", "Graphs", data.captures.map((capture, index) => capture.lines.length ? folded(
-    `Graph ${index + 1}: ${capture.code}: ${count(capture.nodes, "node")}, ${count(capture.guards.length, "guard")}, ${time(sum(capture.times))}`,
+    `Graph ${index + 1}: ${shortCode(capture.code)}: ${count(capture.nodes, "node")}, ${count(capture.guards.length, "guard")}, ${time(sum(capture.times))}`,
     () => {
       const text = capture.lines.join("\n");
       return [drawing(capture), folded("As text", () => [make("button", { class: "copy", onclick: (event) => navigator.clipboard?.writeText(text).then(() => { event.target.textContent = "Copied"; }) }, "Copy"), make("pre", {}, text)]),
@@ -305,7 +309,7 @@ function linked(text) {
 function symbols() {
   const having = [...data.captures.entries()].filter(([, one]) => one.symbols.length || one.relations.length);
   if (!having.length) return;
-  section("symbols", "Symbols", having.map(([number, one]) => make("div", { class: "card" }, anchored(`symbols-${number + 1}`, `Graph ${number + 1}: ${one.code}`),
+  section("symbols", "Symbols", having.map(([number, one]) => make("div", { class: "card" }, anchored(`symbols-${number + 1}`, `Graph ${number + 1}: ${shortCode(one.code)}`),
     make("ul", {}, one.symbols.map((text) => make("li", { class: text.includes("specialized to") ? "fixed" : null }, linked(text)))),
     one.relations.length ? [make("h3", {}, "Relations"), make("ul", {}, one.relations.map((text) => make("li", {}, linked(text))))] : null)));
 }
@@ -422,7 +426,7 @@ function times() {
     [...data.captures.entries()].sort((a, b) => sum(b[1].times) - sum(a[1].times)).slice(0, 100).map(([number, capture]) => {
       const whole = sum(capture.times), bar = stageBar(capture.times, whole);
       bar.style.width = `${(100 * whole) / most}%`;
-      return make("div", {}, make("div", { class: "mono" }, graphLink(number), ` ${capture.code} ${time(whole)}`), bar,
+      return make("div", {}, make("div", { class: "mono" }, graphLink(number), ` ${shortCode(capture.code)} ${time(whole)}`), bar,
         Object.keys(capture.places).length ? folded("Flame graph of the trace", () => flame(capture), { id: `flame-${number + 1}` }) : null);
     }));
 }

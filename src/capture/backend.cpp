@@ -170,8 +170,7 @@ void follow_resets() {
 }
 
 bool is_freezing() {
-    static PyObject* const name = PyUnicode_InternFromString("torch._inductor.config");
-    PyObject* config = PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
+    PyObject* config = module_of_settings("torch._inductor.config");
     if (config == nullptr) return false;
     Ref<> freezing = checked(PyObject_GetAttr(config, interned("freezing")));
     return freezing.get() == Py_True;

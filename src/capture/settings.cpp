@@ -24,10 +24,19 @@ PyObject* value_of(const char* name) {
     return values != nullptr && PyDict_Check(values) ? PyDict_GetItemString(values, name) : nullptr;
 }
 
+/// Another thread may be at it: settings are there when it is done.
+bool is_being_imported(PyObject* module) {
+    Ref<> spec = Ref<>::steal(PyObject_GetAttr(module, interned("__spec__")));
+    Ref<> is_at_it = spec ? Ref<>::steal(PyObject_GetAttr(spec.get(), interned("_initializing"))) : Ref<>();
+    PyErr_Clear();
+    return is_at_it.get() == Py_True;
+}
+
 }  // namespace
 
 PyObject* module_of_settings(const char* name) {
-    return PyDict_GetItemWithError(PyImport_GetModuleDict(), interned(name));
+    PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), interned(name));
+    return module == nullptr || is_being_imported(module) ? nullptr : module;
 }
 
 Ref<> setting_of(PyObject* settings, const char* name) {

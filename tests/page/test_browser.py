@@ -152,6 +152,8 @@ def test_it_fits_the_screen_in_light_and_dark(open_page, width, scheme):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 30)")
+    table = page.locator(".cards").bounding_box()
+    assert table["x"] + table["width"] <= width, "figures are out of sight"
     if folder := os.environ.get("STATOR_SCREENSHOTS"):
         page.screenshot(path=f"{folder}/report-{width}.png")
 
@@ -159,7 +161,7 @@ def test_it_fits_the_screen_in_light_and_dark(open_page, width, scheme):
 def test_calls_show_the_share_of_hits_and_the_time_saved(open_page):
     page = open_page("#calls")
     row = page.locator("#calls tbody tr").first.locator("td").all_inner_texts()
-    assert row[1:5] == ["13", "85 %", "2", "0"]
+    assert row[0] == "Model package/test_page.py:31" and row[1:5] == ["13", "85 %", "2", "0"]
     assert row[7].endswith(("saved", "lost"))
     line = page.locator(".timeline")
     assert line.locator("span").count() == 18 and line.locator(".call-sample").count() == 3

@@ -193,7 +193,7 @@ EXPRESSIONS = {
     "named": [(2, "{'a': <tensor>, <str>: <tensor>}"), (1, "{'a': <tensor>, **<@named>}"), (1, "dict(zip('ab', (<tensor>, <tensor>)))"), (1, "{<&str1>: <{><tensor><}> for <&str1> in 'ab'}")],
     "pair": [(1, "(<tensor>, <int>)"), (1, "Point(<tensor>, <int>)")],
     "queue": [(1, "collections.deque(<tensors>, 3)"), (1, "collections.deque([<tensor>])")],
-    "marks": [(1, "{<int>, <int>}"), (1, "set(<ints>)"), (1, "<@marks> | {<int>}"), (1, "{<{><int><}> for <&int1> in <ints>}")],
+    "marks": [(1, "{<int>, <int>}"), (1, "set(<ints>)"), (1, "<@marks> | {<int>}"), (1, "{*<@marks>, *<ints>}"), (1, "{<{><int><}> for <&int1> in <ints>}")],
     "counts": [(1, "collections.Counter(<ints>)"), (1, "collections.defaultdict(lambda: <int>)")],
     "fn": [
         (2, "(lambda <&tensor1>, <&int1>=2: <{><tensor><}>)"),

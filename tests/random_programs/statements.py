@@ -302,6 +302,21 @@ with threading.Lock():
     <block>
 """),
     (1, "", "<=tensor> = drive(gather_slowly(<tensor>, <int>))"),
+    (1, "", """
+import operator
+<=tensor> = operator.add(<tensor>, <int>)
+"""),
+    (1, "", """
+from collections import Counter, OrderedDict as Ordered
+<=table> = Ordered(a=<int>, b=len(Counter(<ints>)))
+"""),
+    (1, "", "<=str> = f'{<int>!r:>4}|{<str>!s}|{<int>:03d}'"),
+    (1, "", """
+try:
+    <=tensor> = <@gen>.throw(ValueError('thrown'))
+except (ValueError, StopIteration, RuntimeError) as error:
+    print(type(error).__name__, error)
+"""),
     (3, "generator", "yield <tensor>"),
     (1, "generator", "yield from <gen>"),
 ]  # fmt: skip

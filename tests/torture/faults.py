@@ -10,6 +10,7 @@ import collections
 import contextlib
 import gc
 import signal
+import statistics
 import sys
 import threading
 import time
@@ -215,15 +216,13 @@ def alarms(rounds: int) -> str:
     outcomes: collections.Counter[str] = collections.Counter()
     kept = stator.compile(program)
     expect_right(kept)
-    began = time.perf_counter()
-    stator.compile(program, isolate_recompiles=True)(torch.ones(3), [0, 1])
-    span = max(2e-4, 2 * (time.perf_counter() - began))
+    spans = [1.5 * _seconds_of(act) for act in (_captured, lambda: kept(torch.ones(3), [0, 1]))]
     with raising_on_alarm():
         for number in range(rounds):
             compiled = kept if number % 2 else stator.compile(program, isolate_recompiles=True)
             items = [0, 1]
             try:
-                signal.setitimer(signal.ITIMER_REAL, 1e-6 + span * number / rounds)
+                signal.setitimer(signal.ITIMER_REAL, 1e-6 + spans[number % 2] * number / rounds)
                 result = compiled(torch.ones(3), items)
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 outcomes["returned"] += 1
@@ -232,6 +231,19 @@ def alarms(rounds: int) -> str:
                 outcomes["interrupted"] += 1
             _without_alarm(lambda compiled=compiled: expect_right(compiled))
     return str(dict(outcomes))
+
+
+def _captured() -> None:
+    stator.compile(program, isolate_recompiles=True)(torch.ones(3), [0, 1])
+
+
+def _seconds_of(act: Callable[[], Any]) -> float:
+    taken = []
+    for _ in range(9):
+        began = time.perf_counter()
+        act()
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken)
 
 
 def _without_alarm(act: Callable[[], None]) -> None:

@@ -543,3 +543,17 @@ def test_a_refused_closure_shows_its_variables():
         seen[trace.tb_frame.f_code.co_name] = dict(trace.tb_frame.f_locals)
         trace = trace.tb_next
     assert seen["program"]["enclosed"] == [1, 2] and seen["program"]["own"] == 3
+
+
+@pytest.mark.parametrize("name", ["torch._inductor.config"])
+def test_settings_that_another_thread_is_just_importing(name):
+    program = f"""
+import importlib.machinery, sys, types, torch, stator
+half = types.ModuleType({name!r})
+half.__spec__ = importlib.machinery.ModuleSpec({name!r}, None)
+half.__spec__._initializing = True
+sys.modules[{name!r}] = half
+with torch.no_grad():
+    print(stator.compile(lambda x: x + 1, backend="stator")(torch.ones(2)).tolist())
+"""
+    assert fresh(program) == "[2.0, 2.0]"
