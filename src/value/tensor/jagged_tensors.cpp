@@ -160,7 +160,10 @@ Dims sizes_of_jagged(Tracer& tracer, TensorObjectValue* wrapper, const TensorMet
     if (!torch_room::has_known_ragged_size(wrapper->outside))
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "the ragged size of a nested tensor is not that of its own offsets");
-    if (Value* source = tracer.known(torch_room::ragged_source(wrapper->outside))) tracer.guard_distinct(source);
+    const Value* source = tracer.known(torch_room::ragged_source(wrapper->outside));
+    if (source == nullptr || source->source == nullptr)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "the offsets of a nested tensor can't be guarded");
+    tracer.guard_distinct(source);
     Dims sizes = meta.sizes;
     for (const auto& [name, part] : parts) {
         if (utf8(name.get()) == "_offsets") sizes[0] = part.sizes[0] - 1;
