@@ -49,8 +49,8 @@ std::vector<Node*> DeferredGraphCapture::lifted(std::span<const Argument> output
     std::unordered_set<const Node*> known(open.inputs.begin(), open.inputs.end());
     auto lift = [&](Node* node) {
         if (!predates(node) || !known.insert(node).second) return;
-        if (!take_floats() && node->result.kind == graph::Result::Kind::Constant && node->result.expression != nullptr &&
-            node->result.expression->is_float)
+        if (!take_floats() && node->result.kind == graph::Result::Kind::Constant &&
+            node->result.expression != nullptr && node->result.expression->is_float)
             tracer_.break_graph(BreakKind::UnsupportedTensor,
                                 "the function of a higher-order operation reads a float that depends on data");
         // (A compiler finds the symbols of a size among the inputs.)
