@@ -11,7 +11,7 @@ import functools
 import inspect
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
@@ -67,6 +67,7 @@ class Backend:
             with (
                 progress.compiling(self.name),
                 compiling_alone(),
+                watching.compiling() if watching is not None else nullcontext(),
                 fake.tracing_context(graph_module) as context,
                 _as_if_compiling(),
                 _undisturbed(),

@@ -69,3 +69,33 @@ def test_the_next_process_finds_what_was_compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     assert fresh(CACHED).strip() == "[0, 2, 0] False"
     assert fresh(CACHED).strip() == "[0, 0, 2] True"
+
+
+INSTALLED = """
+import torch, stator
+from torch._dynamo.utils import counters
+from torch._inductor.utils import fresh_cache
+
+stator.install()
+
+def hits_of(program):
+    torch._dynamo.reset()
+    counters.clear()
+    torch.compile(program)(torch.ones(3))
+    return counters["aot_autograd"]["autograd_cache_hit"], counters["inductor"]["fxgraph_cache_hit"]
+
+def program(x):
+    return x.sin() + 1
+
+with fresh_cache():
+    print(hits_of(program), hits_of(program), end=" ")
+    saved, info = torch.compiler.save_cache_artifacts()
+with fresh_cache():
+    torch.compiler.load_cache_artifacts(saved)
+    print(hits_of(program), sorted(info.artifacts), "_compile.compile_inner" in torch._dynamo.utils.compile_times())
+"""
+
+
+def test_under_install_caches_serve_and_artifacts_are_saved_and_loaded():
+    expected = "(0, 0) (1, 1) (1, 1) ['aot_autograd', 'inductor'] True"
+    assert fresh(INSTALLED).strip().splitlines()[-1] == expected

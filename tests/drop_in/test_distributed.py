@@ -158,6 +158,55 @@ distributed.destroy_process_group()
 """
 
 
+SHARDED = """
+import sys, torch, stator
+from torch import distributed, nn
+rank, how = int(sys.argv[1]), sys.argv[3]
+distributed.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+stator.install()
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+mesh = init_device_mesh("cpu", (2,))
+
+def model(is_compiled):
+    torch.manual_seed(0)
+    made = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4))
+    if is_compiled and how == "inside":
+        for layer in made:
+            layer.compile(backend="aot_eager")
+    for part in (made[0], made[2], made):
+        fully_shard(part, mesh=mesh)
+    return torch.compile(made, backend="aot_eager") if is_compiled and how == "outside" else made
+
+plain, compiled = model(False), model(True)
+optimizers = [torch.optim.SGD(net.parameters(), 0.1) for net in (plain, compiled)]
+for step in range(3):
+    x = torch.randn(4, 6, generator=torch.Generator().manual_seed(rank + 10 * step))
+    losses = []
+    for net, optimizer in zip((plain, compiled), optimizers, strict=True):
+        optimizer.zero_grad()
+        loss = net(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss)
+    torch.testing.assert_close(*losses)
+for ours, theirs in zip(compiled.parameters(), plain.parameters(), strict=True):
+    torch.testing.assert_close(ours.full_tensor(), theirs.full_tensor())
+print(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("how", ["inside", "outside"])
+def test_fully_sharded(tmp_path, how):
+    """Its layers are compiled one by one, or the model as a whole. What is in graphs is between the hooks that gather
+    parameters."""
+    running = [Fresh(SHARDED, str(rank), str(tmp_path / "store"), how) for rank in range(2)]
+    for rank in running:
+        assert int(rank.printed().splitlines()[-1]) >= 1
+
+
 def test_tensor_parallel(tmp_path):
     """One graph for the first size, and one for all others. The second backend knows at once that sizes change."""
     running = [Fresh(TENSOR_PARALLEL, str(rank), str(tmp_path / "store")) for rank in range(2)]
