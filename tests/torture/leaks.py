@@ -99,13 +99,14 @@ def rounds(count: int) -> None:
 
 
 def leaking(count: int) -> None:
-    """What has to be found: an object of the engine with a reference too many, in each round."""
+    """What has to be found: a text that the engine makes, with a reference too many, in each round. (Objects that the
+    garbage collector knows are always referred to, by its lists: tests count those.)"""
     import ctypes
 
-    from stator._engine import engine
+    from stator import _testing
 
     for _ in range(count + 1):  # the last one may still be on the stack
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine().callables()))
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(next(iter(_testing.break_kinds().values()))))
 
 
 def run(count: int = ROUNDS, act: str = "rounds") -> list[Leak]:
