@@ -110,8 +110,8 @@ def load(path: str, allow: bool | Iterable[str] = ()) -> Recording:
         if not all(isinstance(slot, list) and len(slot) < 2 for slot in content["slots"]):
             raise RecordingError("it is not a valid recording: a slot has more than one value")
         types_of = {"at": int, "stack_depth": int, "is_generator": bool, "error": str, "grad_enabled": bool}
-        for name, wanted in types_of.items():
-            if type(content[name]) is not wanted:
+        for name, kind in types_of.items():
+            if type(content[name]) is not kind:
                 raise RecordingError(f"it is not a valid recording: {name} is {content[name]!r}")
         return Recording(function, slots, *(content[name] for name in types_of))
     except RecordingError as error:
