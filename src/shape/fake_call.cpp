@@ -8,6 +8,7 @@
 #include "torch/dtypes.h"
 #include "torch/global_state.h"
 #include "torch/jagged.h"
+#include "torch/names.h"
 #include "torch/tensor.h"
 #include "torch/warnings.h"
 #include "torch/wrappers.h"
@@ -81,6 +82,12 @@ void FakeCall::take_arguments(const Question& question) {
     positional_ = question.arguments.size();
 }
 
+bool cannot_seed(const Question& question) {
+    if (question.kind == graph::NodeKind::Function) return PyCFunction_Check(question.target.get()) != 0;
+    auto* tensor = reinterpret_cast<PyObject*>(torch_room::tensor_class());
+    return PyObject_HasAttr(tensor, question.target) != 0;
+}
+
 Ref<> FakeCall::run(const Question& question, torch_room::OperationEffects* effects) {
     torch_room::WithoutWarnings without_warnings;
     torch_room::KeepRandomState keep_random_state;
@@ -95,7 +102,7 @@ Ref<> FakeCall::run(const Question& question, torch_room::OperationEffects* effe
         error = TakenError::take();
     }
     *effects = under_fake_mode.effects();
-    if (!effects->random) keep_random_state.leave();
+    if (!effects->random && cannot_seed(question)) keep_random_state.leave();
     if (returned) return returned;
     std::move(error).restore();
     throw PythonError();

@@ -64,4 +64,8 @@ class FakeCall {
     std::size_t positional_ = 0;
 };
 
+/// Whether the operation changes the state of random generators by drawing numbers alone. A function in Python may set
+/// it, which no operator shows.
+bool cannot_seed(const Question& question);
+
 }  // namespace stator::shape

@@ -271,7 +271,7 @@ void try_for_real(Store& store, Borrowed<> mode, const Question& question, Answe
     {
         torch_room::KeepRandomState keep_random_state;
         outcome = call.attempt(question);
-        if (!answer.random && !answer.side_effect) keep_random_state.leave();
+        if (!answer.random && !answer.side_effect && cannot_seed(question)) keep_random_state.leave();
     }
     if (PyUnicode_Check(outcome.get())) {
         if (answer.side_effect || refuses_more(question)) return;  // because of the data, or the size of the memory

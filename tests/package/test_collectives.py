@@ -161,8 +161,8 @@ def test_a_number_that_can_not_be_a_variable_is_named(tmp_path):
     """Rank 0 knows from its own calls that the number changes, rank 1 does not."""
     printed = run(
         """
-factors = {3: 2, 4: 5}
-f = stator.compile(lambda x, n: torch.relu(x) * factors[n], backend=backend)
+factors = {"3": 2, "4": 5}
+f = stator.compile(lambda x, n: torch.relu(x) * factors[str(n)], backend=backend)
 stator.config.collective_alone_seconds = 1
 f(torch.ones(2), 3)
 if rank == 0:

@@ -163,5 +163,6 @@ def test_composite_operators_that_do_not_choose_by_sizes(name: str) -> None:
             result = function(given, weight)
             seen.append((bits(result), result.stride(), result._version, result.data_ptr() == given.data_ptr()))
         assert seen[0] == seen[1]
-    assert [one.removeprefix("aten::") for one in runners[-1].operators[1]] == operators
     assert len(runners) == 1
+    if torch.torch_version.TorchVersion(torch.__version__) >= (2, 12):  # torch 2.11 takes fewer of them apart
+        assert [one.removeprefix("aten::") for one in runners[-1].operators[1]] == operators
