@@ -98,7 +98,8 @@ bool has_wrapper(const graph::Result& result) {
 
 /// By its name: the module of the class is not imported for graphs without such nodes.
 bool is_entry_of_hooks(Borrowed<> target) {
-    return std::string_view(Py_TYPE(target.get())->tp_name) == "EnterHooks";
+    const char* const name = Py_TYPE(target.get())->tp_name;
+    return name[0] == 'E' && std::string_view(name) == "EnterHooks";
 }
 
 void describe_nodes(GraphModule& made, const graph::Graph& graph) {

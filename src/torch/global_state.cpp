@@ -22,6 +22,7 @@
 #include "torch/arrays.h"
 #include "torch/names.h"
 #include "torch/settings.h"
+#include "torch/usual_modes.h"
 
 namespace stator::torch_room {
 
@@ -138,6 +139,13 @@ std::uint32_t read_switches(const at::Context& context) {
 }
 
 }  // namespace
+
+bool are_on_without_autocast(const Modes& modes) {
+    const c10::AutogradState& autograd = autograd_state();
+    return autograd.get_grad_mode() == modes.grad && autograd.get_inference_mode() == modes.inference &&
+           autocast_is_off(thread_keys().excluded) && !modes.autocast_anywhere() &&
+           at::autocast::is_autocast_cache_enabled() == modes.autocast_cache;
+}
 
 bool Modes::autocast_anywhere() const {
     for (const Autocast& device : autocast)

@@ -1,5 +1,6 @@
 /// How an operation of the program becomes a node of the graph.
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 
 #include "base/imported.h"
@@ -14,6 +15,7 @@
 #include "torch/dtypes.h"
 #include "torch/jagged.h"
 #include "torch/names.h"
+#include "torch/usual_modes.h"
 #include "trace/injected_error.h"
 #include "trace/recorder/graph_recorder.h"
 #include "trace/writes/write_checks.h"
@@ -242,7 +244,11 @@ void GraphRecorder::expect_one_kind_of_wrappers(const graph::Result& result) {
 const shape::Answer& GraphRecorder::infer(const Operation& operation) {
     try {
         TimedScope timed(shape_ticks_);
-        torch_room::WithModes modes(tracer_.modes().current());
+        // Mostly the program has changed no mode, and the thread has those with which the trace began.
+        const torch_room::Modes& now = tracer_.modes().current();
+        std::optional<torch_room::WithModes> modes;
+        const bool are_on = now == tracer_.modes().at_entry() && torch_room::are_on_without_autocast(now);
+        if (!are_on) modes.emplace(now);
         WithCurrentMetadata current(operation.tensors);
         const graph::Node& node = *operation.node;
         if (operation.is_transformed) return transforms_.infer(graph_->arena(), node, operation.tensors);

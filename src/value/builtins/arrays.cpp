@@ -131,9 +131,9 @@ bool is_array_method(Borrowed<> callable) {
 
 bool is_of_numpy(Borrowed<> callable) {
     PyObject* object = callable.get();
-    if (is_numpy_function(callable)) return true;
     if (PyFunction_Check(object)) return starts_with_numpy(reinterpret_cast<PyFunctionObject*>(object)->func_module);
     if (PyCFunction_Check(object)) return starts_with_numpy(reinterpret_cast<PyCFunctionObject*>(object)->m_module);
+    if (is_numpy_function(callable)) return true;
     return PyType_Check(object) && std::strncmp(reinterpret_cast<PyTypeObject*>(object)->tp_name, "numpy.", 6) == 0;
 }
 
