@@ -16,8 +16,10 @@ std::string Entry::explain(cpython::Frame* frame) {
     std::string reason =
         guards.explain(cpython::slots(frame), reinterpret_cast<PyObject*>(cpython::function_of(frame)));
     if (reason.empty() && !frees_dropped_without_code(plan, guards.fetched().subspan(graph.input_count)))
-        return "freeing an object that the captured region drops now runs code: a __del__, or a callback of a weak "
-               "reference";
+        reason =
+            "freeing an object that the captured region drops now runs code: a __del__, or a callback of a weak "
+            "reference";
+    guards.release();
     return reason.empty() ? torch_room::explain_mismatch(state) : reason;
 }
 

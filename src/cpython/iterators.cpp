@@ -95,6 +95,7 @@ Ahead ahead_in_sequence(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
 
 Ahead ahead_in_range(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
     const auto& iteration = as<RangeIteration>(iterator);
+    if (steps == kLast) return Ahead::Unknown;
     long at = static_cast<long>(steps);
 #if PY_VERSION_HEX < 0x030C0000
     at += iteration.index;
@@ -109,9 +110,12 @@ Ahead ahead_in_dict(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
     if (PyDict_GET_SIZE(iteration.di_dict) != iteration.di_used || PyODict_Check(iteration.di_dict))
         return Ahead::Unknown;
     PyObject *key = nullptr, *value = nullptr;
-    Py_ssize_t position = iteration.di_pos;
+    Py_ssize_t position = steps == kLast ? 0 : iteration.di_pos;
     for (Py_ssize_t i = 0; i <= steps; ++i)
         if (!PyDict_Next(iteration.di_dict, &position, &key, &value)) return Ahead::End;
+    while (steps == kLast && position < iteration.di_pos)
+        if (!PyDict_Next(iteration.di_dict, &position, &key, &value)) return Ahead::Unknown;
+    if (key == nullptr) return Ahead::End;
     if (Py_IS_TYPE(iterator, &PyDictIterItem_Type)) return found(PyTuple_Pack(2, key, value), item);
     return found(Py_NewRef(Py_IS_TYPE(iterator, &PyDictIterKey_Type) ? key : value), item);
 }
@@ -122,6 +126,7 @@ bool is_exact_number(PyObject* object) {
 
 Ahead ahead_in_count(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
     const auto& counting = as<Counting>(iterator);
+    if (steps == kLast) return Ahead::Unknown;
     if (counting.long_cnt == nullptr) {
         if (counting.cnt >= PY_SSIZE_T_MAX - steps) return Ahead::Unknown;
         return found(PyLong_FromSsize_t(counting.cnt + steps), item);

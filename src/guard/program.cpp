@@ -624,7 +624,10 @@ std::vector<std::string> GuardProgram::State::changed_numbers(PyObject* const* s
 }
 
 std::vector<std::string> GuardProgram::changed_numbers(PyObject* const* slots, PyObject* function) {
-    return state_->changed_numbers(slots, function);
+    std::vector<std::string> places = state_->changed_numbers(slots, function);
+    // What was computed may hold the last reference to an object of the program.
+    release();
+    return places;
 }
 
 std::size_t GuardProgram::size() const {

@@ -229,6 +229,22 @@ TraceExit ExitWriter::write_break(bool runs_callbacks) {
     return finish(std::move(plan), /*is_return=*/false);
 }
 
+namespace {
+
+/// Whether the graph has only entered contexts that are still open, and changes no mode by them. It would leave them
+/// where the program breaks, and the plan enters them for the rest of the program.
+bool only_enters(const graph::Graph& graph, const std::vector<TorchModes::EnteredContext>& open) {
+    auto is_entering = [&](const graph::Node* node) {
+        if (node->kind == graph::NodeKind::Placeholder || node->kind == graph::NodeKind::Attribute) return true;
+        return std::ranges::any_of(open, [&](const TorchModes::EnteredContext& context) {
+            return context.token == node && context.restores == TorchModes::Restores::Nothing;
+        });
+    };
+    return std::ranges::all_of(graph.nodes(), is_entering);
+}
+
+}  // namespace
+
 void ExitWriter::write_modes(PlanBuilder& plan, bool is_return) {
     // The plan sets the modes of the program after the graph, because backends differ in whether a graph that leaves
     // modes changed has an effect. At a graph break the graph restores them; at a return torch._dynamo's graphs don't
@@ -236,7 +252,9 @@ void ExitWriter::write_modes(PlanBuilder& plan, bool is_return) {
     TorchModes& modes = tracer_.modes();
     const torch_room::Modes reached = modes.current(), entry = modes.at_entry();
     const std::vector<TorchModes::EnteredContext> open = modes.contexts();
+    const bool is_idle = !is_return && only_enters(recorder_.graph(), open);
     while (!modes.contexts().empty()) modes.pop_context(modes.contexts().back().manager);
+    if (is_idle) recorder_.graph().take(0);
     if (!is_return && modes.current().grad != entry.grad)
         recorder_.emit_switch(torch_room::known().set_grad_enabled, Arguments::of(tracer_.boolean(entry.grad)));
     torch_room::Modes left = modes.current();

@@ -7,10 +7,13 @@
 #include "base/text.h"
 #include "cpython/finalizers.h"
 #include "cpython/hashed_items.h"
+#include "cpython/iterators.h"
 #include "cpython/objects.h"
+#include "trace/exits/owners.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/object.h"
+#include "value/kinds/outside_iterator.h"
 #include "value/kinds/sequence.h"
 #include "value/protocol/holding.h"
 #include "value/torch_modes.h"
@@ -121,12 +124,36 @@ bool Lifetimes::is_unchanged(const Source& place) const {
 
 bool Lifetimes::is_in_place(const Source* place, const HeldValues* held) const {
     for (; place != nullptr; place = place->parent) {
+        if (place->access == Access::Upcoming && place->number == cpython::kLast)
+            return is_last_item_in_place(*place, held);
         if (!is_unchanged(*place)) return false;
         const Source* holder = place->parent;
         if (held != nullptr && holder != nullptr && holder->value != nullptr && held->contains(holder->value))
             return true;
     }
     return true;
+}
+
+bool Lifetimes::is_last_item_in_place(const Source& place, const HeldValues* held) const {
+    const auto* iterator = dynamic_cast<const OutsideIterator*>(place.parent->value);
+    if (iterator == nullptr) return false;
+    bool is_iterating =
+        !iterator->is_at_end && ((held != nullptr && held->contains(iterator)) || is_in_place(place.parent, held));
+    int containers = 0;
+    for (; PyObject* container = cpython::walked_over(iterator->outside, containers); ++containers) {
+        const Value* known = tracer_.known(container);
+        if (known != nullptr && tracer_.effects().has_mutated(known)) return false;
+        if (is_iterating) continue;
+        if (known == nullptr || !((held != nullptr && held->contains(known)) || is_kept(known, held))) return false;
+    }
+    // Without the iterator it is not known which of several containers has the item.
+    return is_iterating || (containers == 1 && cpython::inner_iterator(iterator->outside, 0) == nullptr);
+}
+
+bool Lifetimes::is_kept(const Value* value, const HeldValues* held) const {
+    if (is_in_place(value->source, held)) return true;
+    return std::ranges::any_of(
+        owners_, [&](const Owner& owner) { return owner.held == value && is_in_place(owner.place, held); });
 }
 
 void Lifetimes::add_frame_roots(const RemainingFrames& remaining, std::vector<const Value*>& roots) const {
@@ -192,23 +219,99 @@ Lifetimes::HeldValues Lifetimes::held_from(std::vector<const Value*> waiting) co
     return held;
 }
 
+void Lifetimes::add_owner(PyObject* object, Source* place) {
+    Value* held = tracer_.outside(place, object);
+    bool is_known = held->source == place || std::ranges::any_of(owners_, [&](const Owner& owner) {
+                        return owner.held == held && owner.place == place;
+                    });
+    if (is_known) return;
+    owners_.push_back({held, place});
+    tracer_.on_undo([this] { owners_.pop_back(); });
+}
+
+/// The container of a loop that is over may still be where it was.
+bool Lifetimes::find_owner_of_container(const Source& item, const std::vector<const Value*>& roots) {
+    const auto* iterator = dynamic_cast<const OutsideIterator*>(item.parent->value);
+    PyObject* container = iterator == nullptr ? nullptr : cpython::walked_over(iterator->outside, 0).get();
+    if (container == nullptr || cpython::inner_iterator(iterator->outside, 0) != nullptr) return false;
+    Source* place = path_to(tracer_, roots, container);
+    if (place == nullptr) return false;
+    tracer_.outside(tracer_.provenance().child(iterator->source, Access::WalkedOver, nullptr, 0, container), container);
+    add_owner(container, place);
+    return true;
+}
+
+bool Lifetimes::find_owner(Value* lost, const RemainingFrames& remaining, const HeldValues& held) {
+    std::vector<const Value*> roots;
+    add_frame_roots(remaining, roots);
+    for (const Value* root : roots) {
+        const auto* iterator = dynamic_cast<const OutsideIterator*>(root);
+        Source* place = iterator == nullptr ? nullptr : last_item_place(tracer_, iterator, lost->object());
+        if (place == nullptr) continue;
+        add_owner(lost->object(), place);
+        if (is_kept(lost, &held)) return true;
+    }
+    // A path to the container serves all iterations, one to the object only this one.
+    for (std::size_t i = 0; i < owners_.size(); ++i) {
+        const Source* place = owners_[i].place;
+        bool is_item = owners_[i].held == lost && place->access == Access::Upcoming;
+        if (is_item && find_owner_of_container(*place, roots) && is_kept(lost, &held)) return true;
+    }
+    Source* place = path_to(tracer_, roots, lost->object());
+    if (place == nullptr) return false;
+    add_owner(lost->object(), place);
+    return is_kept(lost, &held);
+}
+
 // --- objects that may be dropped ------------------------------------------------------------------------------------
 
-bool Lifetimes::is_freed_without_code(PyObject* object) const {
-    // The trace itself holds several references to objects that it has read, not all of which `known` finds.
-    constexpr Py_ssize_t kOwnReferences = 8;
+/// What an object shares with owners that the trace has not read. Which of them are freed with it is checked by
+/// reference counts before each call, so no guards are needed on owners that are found here.
+struct Lifetimes::Sharing {
+    const Lifetimes& lifetimes;
+    const std::vector<const Value*>* roots;  // where owners are looked for; may be null
+    const HeldValues* held;
+    std::vector<const Source*>* found;  // the places of owners are added here
+
+    bool is_freed(PyObject* shared) const {
+        // The trace itself holds several references to objects that it has read, not all of which `known` finds.
+        constexpr Py_ssize_t kOwnReferences = 8;
+        if (const Value* value = lifetimes.tracer_.known(shared)) {
+            if (value->source != nullptr && lifetimes.is_kept(value, nullptr)) return false;
+        } else {
+            bool may_be_referred_to = PyDict_CheckExact(shared) || PyTuple_CheckExact(shared) || PyCell_Check(shared) ||
+                                      PyFunction_Check(shared) || PyMethod_Check(shared) || PyList_CheckExact(shared) ||
+                                      PyFrame_Check(shared) || PyTraceBack_Check(shared) ||
+                                      PyExceptionInstance_Check(shared);
+            if (!may_be_referred_to || Py_REFCNT(shared) > 1 + kOwnReferences) return false;
+        }
+        Source* place = roots == nullptr ? nullptr : path_to(lifetimes.tracer_, *roots, shared);
+        if (place == nullptr || !lifetimes.is_in_place(place, held)) return true;
+        found->push_back(place);
+        return false;
+    }
+};
+
+bool Lifetimes::is_freed_without_code(PyObject* object, const Sharing& sharing) {
     auto is_freed = [](PyObject* shared, void* context) {
-        const auto& self = *static_cast<const Lifetimes*>(context);
-        if (const Value* value = self.tracer_.known(shared))
-            return value->source == nullptr || !self.is_in_place(value->source, nullptr);
-        bool may_be_referred_to = PyDict_CheckExact(shared) || PyTuple_CheckExact(shared) || PyCell_Check(shared) ||
-                                  PyFunction_Check(shared) || PyMethod_Check(shared) || PyList_CheckExact(shared) ||
-                                  PyFrame_Check(shared) || PyTraceBack_Check(shared) ||
-                                  PyExceptionInstance_Check(shared);
-        return may_be_referred_to && Py_REFCNT(shared) <= 1 + kOwnReferences;
+        return static_cast<const Sharing*>(context)->is_freed(shared);
     };
-    cpython::SharedContents shared{is_freed, const_cast<Lifetimes*>(this)};
+    cpython::SharedContents shared{is_freed, const_cast<Sharing*>(&sharing)};
     return cpython::is_freed_without_code(object, &shared);
+}
+
+bool Lifetimes::is_freed_without_code(PyObject* object) const {
+    return is_freed_without_code(object, Sharing{*this, nullptr, nullptr, nullptr});
+}
+
+bool Lifetimes::shares_what_runs_code(Watched& watched, const RemainingFrames& remaining,
+                                      const HeldValues& held) const {
+    PyObject* object = watched.value->object();
+    if (cpython::has_finalizer(object)) return false;
+    std::vector<const Value*> roots;
+    add_frame_roots(remaining, roots);
+    watched.contents_at.clear();
+    return is_freed_without_code(object, Sharing{*this, &roots, &held, &watched.contents_at});
 }
 
 void Lifetimes::watch(Value* value) {
@@ -217,7 +320,7 @@ void Lifetimes::watch(Value* value) {
     if (std::ranges::any_of(watched_, is_it)) return;
     // Most are tensors, and hardly any tensor has a finalizer.
     bool runs_no_code = value->kind == Kind::Tensor && !cpython::has_finalizer(value->object());
-    watched_.push_back({value, runs_no_code});
+    watched_.push_back({value, runs_no_code, {}});
     if (!runs_no_code) ++may_run_code_;
 }
 
@@ -311,14 +414,18 @@ const Value* Lifetimes::find_lost(const RemainingFrames& remaining) {
     std::optional<HeldValues> held;
     for (Watched& watched : watched_) {
         if (watched.runs_no_code) continue;
-        if (is_in_place(watched.value->source, nullptr)) continue;
+        if (is_kept(watched.value, nullptr)) continue;
+        auto is_there = [&](const Source* place) { return is_in_place(place, nullptr); };
+        if (!watched.contents_at.empty() && std::ranges::all_of(watched.contents_at, is_there)) continue;
         if (is_freed_without_code(watched.value->object())) {
             watched.runs_no_code = true;
             --may_run_code_;
             continue;
         }
         if (!held) held = held_values(remaining);
-        if (held->contains(watched.value) || is_in_place(watched.value->source, &*held)) continue;
+        if (held->contains(watched.value) || is_kept(watched.value, &*held)) continue;
+        if (shares_what_runs_code(watched, remaining, *held)) continue;
+        if (find_owner(watched.value, remaining, *held)) continue;
         return watched.value;
     }
     return nullptr;
@@ -366,12 +473,11 @@ void Lifetimes::check_unwinding(const Value* exception) {
 void Lifetimes::expect_held(const Value* value) {
     if (watched_.empty() && replaced_.empty()) return;
     HeldValues held = held_values(all_frames());
-    if (held.contains(value) || is_in_place(value->source, &held)) return;
+    if (held.contains(value) || is_kept(value, &held)) return;
     // The trace knows it only by weak references: its owner may be among the dropped objects.
     bool is_only_referent = value->source->access == Access::Referent;
     bool has_lost = std::ranges::any_of(watched_, [&](const Watched& watched) {
-        return watched.value->kind != Kind::Tensor && !held.contains(watched.value) &&
-               !is_in_place(watched.value->source, &held);
+        return watched.value->kind != Kind::Tensor && !held.contains(watched.value) && !is_kept(watched.value, &held);
     });
     if (is_only_referent && !has_lost && replaced_.empty()) return;
     tracer_.break_graph(BreakKind::Finalizer, "a weak reference is dereferenced after the program dropped the object");
@@ -381,7 +487,7 @@ void Lifetimes::find_dropped() {
     dropped_.clear();
     if (watched_.empty() && replaced_.empty() && unread_.empty()) return;
     HeldValues held = held_values(all_frames());
-    auto is_held = [&](const Value* value) { return held.contains(value) || is_in_place(value->source, &held); };
+    auto is_held = [&](const Value* value) { return held.contains(value) || is_kept(value, &held); };
     for (const Source* slot : unread_)
         if (!slot->value->realized && !is_unchanged(*slot))
             dropped_.push_back({DroppedObject::Place::Itself, slot->value->source, nullptr});

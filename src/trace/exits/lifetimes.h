@@ -5,7 +5,9 @@
 /// the object is a graph break. A weak reference to a dropped object is a graph break where it is dereferenced.
 ///
 /// An object from outside is held as long as the place where the trace found it still holds it, or as an open frame or
-/// a value that the trace has made or mutated holds it. Owners that the trace has not seen don't count.
+/// a value that the trace has made or mutated holds it. Another owner counts once it is found: the container that an
+/// open loop iterates over, or what is reached from variables by attributes and items. Guards check that it still holds
+/// the object.
 #pragma once
 
 #include <string>
@@ -67,9 +69,19 @@ class Lifetimes {
     bool is_slot_unchanged(const Source& place) const;
     /// Whether a place can still be reached from where the trace began, or from a value of `held`.
     bool is_in_place(const Source* place, const HeldValues* held) const;
+    /// The same for an item that an iterator returned last: its container holds it.
+    bool is_last_item_in_place(const Source& place, const HeldValues* held) const;
+    /// Whether a value is in its place, or in another one that was found.
+    bool is_kept(const Value* value, const HeldValues* held) const;
+    /// Looks for another place that holds a value and is not dropped.
+    bool find_owner(Value* lost, const RemainingFrames& frames, const HeldValues& held);
+    bool find_owner_of_container(const Source& item, const std::vector<const Value*>& roots);
+    void add_owner(PyObject* object, Source* place);
     void add_frame_roots(const RemainingFrames& frames, std::vector<const Value*>& roots) const;
     /// The values that frames hold, and values that the trace has mutated.
     HeldValues held_values(const RemainingFrames& frames) const;
+    struct Sharing;
+    static bool is_freed_without_code(PyObject* object, const Sharing& sharing);
     bool is_freed_without_code(PyObject* object) const;
     std::string describe_finalizer(PyObject* object) const;
 
@@ -85,13 +97,22 @@ class Lifetimes {
     const CallStack& stack_;
     /// Only the entered frame is known to hold its variables.
     bool is_entered_alone_ = false;
-    /// Values from outside that may lose their holder, and whether freeing them is known to run no code.
+    /// Values from outside that may lose their holder.
     struct Watched {
         Value* value;
-        bool runs_no_code;
+        bool runs_no_code;                       // when it is freed
+        std::vector<const Source*> contents_at;  // other owners of what it owns that runs code when it is freed
     };
+    /// Whether all that it owns and that runs code when it is freed has other owners, which are looked for.
+    bool shares_what_runs_code(Watched& watched, const RemainingFrames& frames, const HeldValues& held) const;
     std::vector<Watched> watched_;
     std::size_t may_run_code_ = 0;  // how many watched values may run code when they are freed
+    /// Other places that hold a value.
+    struct Owner {
+        const Value* held;
+        const Source* place;
+    };
+    std::vector<Owner> owners_;
     /// Variables of the entered frame with numbers and other constants. In another call they may hold other objects.
     std::vector<const Source*> unread_;
     /// Places outside that were assigned to, with the value of the object that was there, if the trace had read it.

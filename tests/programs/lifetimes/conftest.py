@@ -11,7 +11,7 @@ from tests.support.lifetimes import is_undisturbed
 from tests.support.processes import python
 
 HERE = Path(__file__).parent
-FILES = [str(HERE / name) for name in ("test_lifetimes.py", "test_lifetimes_changing.py")]
+FILES = [str(HERE / name) for name in ("test_lifetimes.py", "test_lifetimes_changing.py", "test_owners.py")]
 
 
 @functools.cache

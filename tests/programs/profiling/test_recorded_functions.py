@@ -98,6 +98,29 @@ def test_a_profiler_sees_them(broken: bool) -> None:
     stator.reset()
 
 
+def test_entered_before_a_break_and_nothing_else() -> None:
+    """No graph enters and leaves it: the program enters it once."""
+
+    def program(x):
+        with torch.profiler.record_function("outer"), torch.profiler.record_function("inner"):
+            torch._dynamo.graph_break()
+            return x * 2
+
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph
+
+    compiled = stator.compile(program, backend=backend)
+    for call in (compiled, compiled):
+        with profile(activities=[ProfilerActivity.CPU]) as profiler:
+            assert torch.equal(call(torch.ones(3)), torch.full((3,), 2.0))
+        assert [event.name for event in profiler.events() if event.name in ("outer", "inner")] == ["outer", "inner"]
+    assert len(graphs) == 1
+    stator.reset()
+
+
 LEFT = {
     "autocast": "with torch.autocast('cpu', dtype=torch.bfloat16):\n        torch.set_grad_enabled(False)",
     "autocast_off": "with torch.autocast('cpu', enabled=False):\n        torch.set_grad_enabled(False)",
