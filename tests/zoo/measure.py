@@ -6,12 +6,14 @@ import copy
 import json
 import multiprocessing
 import os
+import random
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 
 from tests.models.comparing import tensors
@@ -122,7 +124,8 @@ def _made(make: Callable[[], tuple[torch.nn.Module, dict[str, Any]]]) -> tuple[t
 
 
 def _run(model: Any, inputs: dict[str, Any], training: bool) -> list[torch.Tensor]:
-    torch.manual_seed(7)
+    for seed in (torch.manual_seed, numpy.random.seed, random.seed):
+        seed(7)
     model.zero_grad()
     if not training:
         with torch.no_grad():
