@@ -220,6 +220,7 @@ void Interpreter::unwind(Value* exception) {
                                    {string(generator->noun() + std::string(is_end ? " raised StopAsyncIteration"
                                                                                   : " raised StopIteration"))});
                 replaced->cause = replaced->context = exception;
+                replaced->suppress_context = true;
                 exception = replaced;
             }
         }

@@ -264,6 +264,27 @@ def part_of_traceback(x):
         return error
 
 
+def stopped_in_generator(x):
+    def numbers():
+        yield x + 1
+        raise StopIteration(2)
+
+    try:
+        return list(numbers())
+    except RuntimeError as error:
+        return error
+
+
+def stopped_in_coroutine(x):
+    async def number():
+        return next(iter(()))
+
+    try:
+        number().send(None)
+    except RuntimeError as error:
+        return error
+
+
 PROGRAMS = [
     simple,
     nested,
@@ -290,6 +311,8 @@ PROGRAMS = [
     not_raised,
     without_traceback,
     part_of_traceback,
+    stopped_in_generator,
+    stopped_in_coroutine,
 ]
 
 
