@@ -7,6 +7,7 @@
 #include "base/python_error.h"
 #include "base/stack_room.h"
 #include "base/text.h"
+#include "bytecode/only_loads.h"
 #include "cpython/frame.h"
 #include "cpython/objects.h"
 #include "torch/known.h"
@@ -31,28 +32,6 @@ std::vector<bool> assigned_slots(const bytecode::Code& code) {
     for (const bytecode::Instruction& instruction : code.instructions())
         if (instruction.op == bytecode::Op::StoreFast) assigned[static_cast<std::size_t>(instruction.arg)] = true;
     return assigned;
-}
-
-/// Instructions that drop no reference.
-bool only_loads(bytecode::Op op) {
-    using bytecode::Op;
-    switch (op) {
-        case Op::Nop:
-        case Op::Resume:
-        case Op::PushNull:
-        case Op::Copy:
-        case Op::Swap:
-        case Op::LoadConst:
-        case Op::LoadFast:
-        case Op::LoadFastCheck:
-        case Op::LoadDeref:
-        case Op::LoadGlobal:
-        case Op::Jump:
-        case Op::JumpBackward:
-            return true;
-        default:
-            return false;
-    }
 }
 
 }  // namespace
@@ -284,7 +263,7 @@ void Interpreter::step_until_interrupted() {
         const bytecode::Instruction& instruction = (*frame.code)[frame.at];
         if (trace_log_ != nullptr) [[unlikely]]
             note_step(frame, instruction);
-        if (only_loads(instruction.op)) {
+        if (bytecode::only_loads(instruction.op)) {
             execute(frame, instruction);
             continue;
         }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bytecode/only_loads.h"
 #include "value/kinds/constant.h"
 
 namespace stator {
@@ -12,25 +13,7 @@ using bytecode::Op;
 
 /// Instructions that take nothing from the stack, or only move what is there.
 bool only_moves(Op op) {
-    switch (op) {
-        case Op::Nop:
-        case Op::PopTop:
-        case Op::PushNull:
-        case Op::Copy:
-        case Op::Swap:
-        case Op::LoadConst:
-        case Op::LoadFast:
-        case Op::LoadFastCheck:
-        case Op::StoreFast:
-        case Op::LoadDeref:
-        case Op::LoadGlobal:
-        case Op::Jump:
-        case Op::JumpBackward:
-        case Op::Resume:
-            return true;
-        default:
-            return false;
-    }
+    return bytecode::only_loads(op) || op == Op::PopTop || op == Op::StoreFast;
 }
 
 enum class Sum : std::uint8_t { No, Plus, Minus };
