@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "torch/dtypes.h"
+#include "value/torch_modes.h"
 
 namespace stator {
 
@@ -39,6 +40,10 @@ bool ViewHistories::has_views(const TensorValue* tensor) const {
 }
 
 Source* ViewHistories::outside_base(TensorValue* input) {
+    // Each later check of the guard would call the modes of the program that are active where the region begins.
+    if (!tracer_.modes().function_modes_at_entry().empty())
+        tracer_.break_graph(BreakKind::UnsupportedTensor,
+                            "the history of views of an input matters inside of a torch function mode");
     PyObject* base = tracer_.keep(checked(PyObject_GetAttrString(input->outside, "_base")));
     Source* place = tracer_.provenance().child(input->source, Access::Member, interned("_base"), 0, base);
     if (base == Py_None) {

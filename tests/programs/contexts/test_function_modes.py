@@ -35,6 +35,7 @@ class Plain(TorchFunctionMode):
         return function(*args, **(kwargs or {})) if function is not torch.sin else torch.cos(args[0] * self.number)
 plain = Plain()
 ADD = torch.ops.aten.add.Tensor
+WEIGHT, OFFSET = torch.ones(3, requires_grad=True), torch.ones(3)
 """
 CAPTURED = {
     "operators and methods": "with Listening():\n  z = 1 - (y.sin() * 2)[0:2] @ x\n  z += x.shape[0]\n  w = -z == z\n return z, w, len(y), seen",
@@ -71,6 +72,7 @@ BROKEN = {
     "where it is disabled": "with torch._C.DisableTorchFunctionSubclass():\n  z = y * 2\n  print(torch._C._is_torch_function_enabled())\n  z = z + torch._C._is_torch_function_enabled()\n return z, torch._C._is_torch_function_enabled()",
     "with a default device": "with torch.device('meta'):\n  z = torch.ones(3)\n  print(end='')\n  w = torch.ones(3)\n return z.device, w.device, torch.ones(1)",
     "in a call": "def inner():\n  with Listening():\n   print(end='')\n   return y * 2\n return inner() + 1, seen",
+    "before views of an input that is written to": "with Listening():\n  print(end='')\n for row in x:\n  pass\n x += WEIGHT + OFFSET\n return x, seen",
     "in autocast by hand": "m = torch.amp.autocast_mode._enter_autocast('cpu')\n z = y @ x\n print(end='')\n z = z @ x\n torch.amp.autocast_mode._exit_autocast(m)\n return z, y @ x",
 }
 
