@@ -60,6 +60,9 @@ class CudaRecorder:
             return None
         try:
             with torch.cuda.device(device):
+                # Workspaces of cuBLAS are kept by stream: that of the recording has to be in its pool, and not to be
+                # used by another recording. Those of the calls before it are memory that can be returned.
+                torch._C._cuda_clearCublasWorkspaces()
                 _return_unused_memory(device)
                 before = torch.cuda.memory_reserved(device)
                 graph = self._captured(body, inputs, copied, device, pool)
@@ -74,9 +77,6 @@ class CudaRecorder:
         stream = self._streams.setdefault(device, torch.cuda.Stream(device))
         # Casts that autocast keeps would not be part of the recording, and would be freed under it.
         cache = torch.is_autocast_cache_enabled()
-        # Workspaces of cuBLAS are kept by stream: that of the recording has to be in its pool, and not to be used by
-        # another recording.
-        torch._C._cuda_clearCublasWorkspaces()
         torch.set_autocast_cache_enabled(False)
         try:
             with torch.cuda.stream(stream):
