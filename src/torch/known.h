@@ -34,6 +34,10 @@ enum class Role {
 
 /// For a C function or a Python function of PyTorch.
 Role role_of(PyObject* callable);
+/// If the function is `_init_group` of one of PyTorch's optimizers, which makes the state of a group of parameters: the
+/// same function without the `torch.compiler.disable` that PyTorch has put around it for TorchDynamo, which does not
+/// trace it. Null for all other functions.
+PyObject* optimizer_initialization(PyObject* function);
 /// Whether the program has put the function into graphs: `allow_in_graph`, `nonstrict_trace`.
 bool is_marked_in_graph(PyObject* function);
 /// Whether it did so with `torch._dynamo.nonstrict_trace`.

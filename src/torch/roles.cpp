@@ -154,6 +154,19 @@ Role role_of(PyObject* callable) {
     return disallowed.has(callable) ? Role::Disallowed : Role::InGraph;
 }
 
+PyObject* optimizer_initialization(PyObject* function) {
+    if (utf8(reinterpret_cast<PyFunctionObject*>(function)->func_name) != "_init_group") return nullptr;
+    if (is_wrapper(function)) {
+        PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+        function = PyDict_GetItemWithError(attributes, interned("_torchdynamo_orig_callable"));
+        if (function == nullptr || !PyFunction_Check(function)) return nullptr;
+    }
+    PyObject* module = reinterpret_cast<PyFunctionObject*>(function)->func_module;
+    const bool is_of_pytorch =
+        module != nullptr && PyUnicode_CheckExact(module) && utf8(module).starts_with("torch.optim.");
+    return is_of_pytorch ? function : nullptr;
+}
+
 bool is_marked_in_graph(PyObject* function) {
     return role_of_function(function) == Role::None && allowed.has(function);
 }

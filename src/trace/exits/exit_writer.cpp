@@ -231,16 +231,17 @@ TraceExit ExitWriter::write_break(bool runs_callbacks) {
 
 namespace {
 
-/// Whether the graph has only entered contexts that are still open, and changes no mode by them. It would leave them
-/// where the program breaks, and the plan enters them for the rest of the program.
-bool only_enters(const graph::Graph& graph, const std::vector<TorchModes::EnteredContext>& open) {
-    auto is_entering = [&](const graph::Node* node) {
+/// Whether the graph computes nothing: it only switches gradients on or off, and enters contexts that are still open.
+/// It would undo that at its end, and the plan does it for the rest of the program.
+bool only_sets_modes(const graph::Graph& graph, const std::vector<TorchModes::EnteredContext>& open) {
+    auto sets_mode = [&](const graph::Node* node) {
         if (node->kind == graph::NodeKind::Placeholder || node->kind == graph::NodeKind::Attribute) return true;
+        if (node->target == torch_room::known().set_grad_enabled) return true;
         return std::ranges::any_of(open, [&](const TorchModes::EnteredContext& context) {
             return context.token == node && context.restores == TorchModes::Restores::Nothing;
         });
     };
-    return std::ranges::all_of(graph.nodes(), is_entering);
+    return std::ranges::all_of(graph.nodes(), sets_mode);
 }
 
 }  // namespace
@@ -252,10 +253,13 @@ void ExitWriter::write_modes(PlanBuilder& plan, bool is_return) {
     TorchModes& modes = tracer_.modes();
     const torch_room::Modes reached = modes.current(), entry = modes.at_entry();
     const std::vector<TorchModes::EnteredContext> open = modes.contexts();
-    const bool is_idle = !is_return && only_enters(recorder_.graph(), open);
+    // A function that only sets modes has a graph, as with torch._dynamo; what is left of it after a graph break has
+    // none.
+    const bool is_idle =
+        (!is_return || recorder_.is_resumed()) && plan.outputs().empty() && only_sets_modes(recorder_.graph(), open);
     while (!modes.contexts().empty()) modes.pop_context(modes.contexts().back().manager);
     if (is_idle) recorder_.graph().take(0);
-    if (!is_return && modes.current().grad != entry.grad)
+    if (!is_return && !is_idle && modes.current().grad != entry.grad)
         recorder_.emit_switch(torch_room::known().set_grad_enabled, Arguments::of(tracer_.boolean(entry.grad)));
     torch_room::Modes left = modes.current();
     left.grad = entry.grad;

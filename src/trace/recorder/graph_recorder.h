@@ -56,6 +56,8 @@ class GraphRecorder final : public Recorder {
 
     using Recorder::graph;
     graph::Graph& graph() { return *graph_; }
+    /// The trace starts in the middle of its frame.
+    bool is_resumed() const { return is_resumed_; }
     NodeLocations& locations() { return locations_; }
     Rows& rows() { return rows_; }
     const NumberNodes& numbers() const { return numbers_; }
@@ -120,7 +122,7 @@ class GraphRecorder final : public Recorder {
     Tracer& tracer_;
     const CallStack& stack_;
     const bool registers_attributes_;
-    const bool is_resumed_;  // the trace starts in the middle of its frame
+    const bool is_resumed_;
     const bool allows_levels_by_hand_;
     bool refuses_levels_by_hand_ = false;
     const std::optional<TraceRequest::Stop> stop_;

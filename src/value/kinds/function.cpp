@@ -29,6 +29,7 @@
 #include "value/tensor/function_modes.h"
 #include "value/tensor/is_compiling.h"
 #include "value/tensor/marked_functions.h"
+#include "value/tensor/optimizers.h"
 #include "value/tensor/torch_function.h"
 #include "value/torch_modes.h"
 #include "value/tracer.h"
@@ -459,6 +460,12 @@ std::optional<Outcome> call_marked(Tracer& tracer, FunctionValue* function, cons
     auto name = [&] { return "function " + function->print(); };
     refuse_forbidden(tracer, outside, reinterpret_cast<PyFunctionObject*>(outside)->func_dict);
     refuse_other_than_bool(outside, arguments);
+    if (PyObject* original = torch_room::optimizer_initialization(outside)) {
+        guard_identity(tracer, function);
+        make_optimizer_state(tracer, original, arguments);
+        if (original == outside) return std::nullopt;
+        return operations::call(tracer, tracer.outside(tracer.provenance().pinned(original), original), arguments);
+    }
     if (is_disabled(outside))
         tracer.break_graph(BreakKind::DisabledFunction,
                            name() + " is marked torch.compiler.disable" + reason_for_disabling(outside));

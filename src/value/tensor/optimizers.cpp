@@ -1,4 +1,7 @@
-/// Operations of optimizers that need another form in a graph.
+#include "value/tensor/optimizers.h"
+
+#include <algorithm>
+
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
@@ -6,10 +9,12 @@
 #include "torch/known.h"
 #include "torch/names.h"
 #include "value/builtins/registry.h"
+#include "value/effect_log.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/sequence.h"
 #include "value/recorder.h"
 #include "value/tensor/tensor.h"
+#include "value/torch_modes.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -155,7 +160,26 @@ Outcome group_tensors(Tracer& tracer, const Arguments& arguments) {
     return groups;
 }
 
+/// Whether the program has changed nothing yet that the state of an optimizer may depend on.
+bool is_as_at_entry(Tracer& tracer) {
+    return tracer.effects().empty() && tracer.modes().current() == tracer.modes().at_entry() &&
+           std::ranges::none_of(tracer.recorder().graph().nodes(), &graph::Node::has_effect);
+}
+
 }  // namespace
+
+void make_optimizer_state(Tracer& tracer, PyObject* function, const Arguments& arguments) {
+    static PyObject* const make_state = imported("stator.optimizers", "make_state");
+    constexpr std::size_t kFirstList = 2;  // after the optimizer and the group
+    if (arguments.positional.size() < kFirstList || !arguments.keywords.empty() || !is_as_at_entry(tracer)) return;
+    PyObject* optimizer = arguments.positional[0]->object();
+    if (optimizer == nullptr) return;
+    Ref<> lists = checked(PyLong_FromSize_t(arguments.positional.size() - kFirstList));
+    Ref<> was_missing = checked(PyObject_CallFunctionObjArgs(make_state, function, optimizer, lists.get(), nullptr));
+    if (was_missing.get() == Py_True) throw StartAgain{"the state of an optimizer was made"};
+}
+
+// --- operations that need another form in a graph
 
 void register_optimizing(Handlers& handlers) {
     auto* tensor_class = reinterpret_cast<PyObject*>(torch_room::known().tensor_class);

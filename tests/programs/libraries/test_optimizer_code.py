@@ -171,3 +171,151 @@ def test_no_operation_breaks(name: str) -> None:
         parameter.grad = torch.ones_like(parameter)
     report = stator.explain(lambda: optimizer.step())()
     assert "an operation raises" not in str(report)
+
+
+# ---- The state of an optimizer, which its first step makes -----------------------------------------------------------
+def counted_steps(compile, optimizer: torch.optim.Optimizer) -> list[int]:
+    """The operations of each graph of four compiled steps."""
+    sizes = []
+
+    def backend(graph, inputs):
+        sizes.append(sum(node.op.startswith("call") for node in graph.graph.nodes))
+        return graph
+
+    step = compile(optimizer.step, backend=backend)
+    for number in range(4):
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = torch.ones_like(parameter) * (number + 1)
+        step()
+    return sizes
+
+
+def two_groups(name: str, **options) -> torch.optim.Optimizer:
+    groups = [{"params": [torch.nn.Parameter(torch.arange(1.0, 4.0))]}, {"params": [torch.nn.Parameter(torch.ones(2))]}]
+    return getattr(torch.optim, name)(groups, **options)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "Adamax", "RMSprop", "Adadelta", "Rprop", "Adagrad"])
+@pytest.mark.parametrize("by_torch", [False, True])
+def test_all_steps_are_one_graph(name: str, by_torch: bool) -> None:
+    """The same with torch.compile, which marks the function that makes the state with torch.compiler.disable."""
+    ours, theirs = two_groups(name), two_groups(name)
+    if by_torch:
+        with stator.installed():
+            sizes = counted_steps(torch.compile, ours)
+        torch._dynamo.reset()
+        assert len(counted_steps(torch.compile, theirs)) == 1
+    else:
+        sizes = counted_steps(stator.compile, ours)
+        counted_steps(lambda step, backend: step, theirs)
+    assert len(sizes) == 1
+    for one, other in zip(ours.param_groups, theirs.param_groups, strict=True):
+        torch.testing.assert_close(one["params"], other["params"], rtol=1e-5, atol=1e-6)
+    left, right = ours.state_dict()["state"], theirs.state_dict()["state"]
+    assert list(left) == list(right)
+    for key in left:
+        assert list(left[key]) == list(right[key])
+        torch.testing.assert_close(list(left[key].values()), list(right[key].values()), rtol=1e-5, atol=1e-6)
+    stator.reset()
+
+
+def steps_with(change):
+    """A scenario: two steps, a change of the optimizer, two steps."""
+
+    def scenario(compile, note):
+        optimizer = two_groups("Adam", lr=0.1)
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        step = compile(lambda: optimizer.step())
+        for number in range(4):
+            for parameter in parameters:
+                parameter.grad = torch.ones_like(parameter) * (number + 1)
+            if number == 2:
+                change(optimizer, parameters)
+            note(step)
+            note.value([parameter.detach() for parameter in parameters])
+            note.value(
+                [list(optimizer.state[parameter].items()) for parameter in parameters if parameter.grad is not None]
+            )
+
+    return scenario
+
+
+def forget_state(optimizer, parameters) -> None:
+    optimizer.state.clear()
+
+
+def forget_one(optimizer, parameters) -> None:
+    del optimizer.state[parameters[1]]
+
+
+def load_state(optimizer, parameters) -> None:
+    optimizer.load_state_dict(two_groups_after_a_step().state_dict())
+
+
+def two_groups_after_a_step() -> torch.optim.Optimizer:
+    optimizer = two_groups("Adam", lr=0.1)
+    for group in optimizer.param_groups:
+        group["params"][0].grad = torch.full_like(group["params"][0], 2.0)
+    optimizer.step()
+    return optimizer
+
+
+def drop_gradient(optimizer, parameters) -> None:
+    parameters[0].grad = None
+
+
+def freeze(optimizer, parameters) -> None:
+    parameters[1].requires_grad_(False)
+
+
+def add_group(optimizer, parameters) -> None:
+    parameters.append(torch.nn.Parameter(torch.full((2, 2), 3.0)))
+    parameters[-1].grad = torch.ones(2, 2)
+    optimizer.add_param_group({"params": [parameters[-1]]})
+
+
+@pytest.mark.parametrize("change", [forget_state, forget_one, load_state, drop_gradient, freeze, add_group])
+def test_state_changes_between_steps(change) -> None:
+    same_scenario(steps_with(change), "eager", tolerance=1e-5)
+
+
+def test_a_step_that_refuses_gradients() -> None:
+    """The exception comes from the call in the program, after the steps of the groups before."""
+
+    def scenario(compile, note):
+        optimizer = two_groups("Adam", lr=0.1)
+        parameters = [group["params"][0] for group in optimizer.param_groups]
+        parameters[0].grad = torch.ones_like(parameters[0])
+        parameters[1].grad = torch.ones(2).to_sparse()
+        step = compile(lambda: optimizer.step())
+        for _ in range(2):
+            note(step)
+            note.value([parameter.detach() for parameter in parameters])
+            note.value([list(optimizer.state[parameter].items()) for parameter in parameters])
+
+    same_scenario(scenario, "eager", tolerance=1e-5)
+
+
+def test_state_is_made_from_the_parameters_as_they_are() -> None:
+    """ASGD keeps a copy of its parameters: what the program has written to them before the step is part of it."""
+
+    def scenario(compile, note):
+        optimizer = two_groups("ASGD", lr=0.1)
+        parameters = [group["params"][0] for group in optimizer.param_groups]
+
+        def program():
+            with torch.no_grad():
+                parameters[0].mul_(2)
+                parameters[1].mul_(3)
+            optimizer.step()
+
+        step = compile(program)
+        for _ in range(2):
+            for parameter in parameters:
+                parameter.grad = torch.ones_like(parameter)
+            note(step)
+            note.value([parameter.detach() for parameter in parameters])
+            note.value([list(optimizer.state[parameter].items()) for parameter in parameters])
+
+    same_scenario(scenario, "eager", tolerance=1e-5)
