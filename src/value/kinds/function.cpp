@@ -15,6 +15,7 @@
 #include "value/builtins/arrays.h"
 #include "value/builtins/builtin.h"
 #include "value/builtins/config_patches.h"
+#include "value/builtins/single_dispatch.h"
 #include "value/effect_log.h"
 #include "value/kinds/class.h"
 #include "value/kinds/dict.h"
@@ -492,6 +493,7 @@ Outcome FunctionValue::call(Tracer& tracer, const Arguments& arguments) {
     if (std::optional<Outcome> outcome = call_modelled(tracer, this, arguments)) return *outcome;
     if (std::optional<Outcome> outcome = call_marked(tracer, this, arguments)) return *outcome;
     if (std::optional<Outcome> outcome = call_of_config_patch(tracer, this, arguments)) return *outcome;
+    if (std::optional<Outcome> outcome = call_single_dispatch(tracer, this, arguments)) return *outcome;
     if (is_repr_guard(code)) {
         // An object that contains itself nests until the trace breaks.
         Ref<> names = checked(PyCode_GetFreevars(code));
