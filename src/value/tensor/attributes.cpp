@@ -35,11 +35,15 @@ namespace {
 
 using torch_room::TensorMeta;
 
-Value* count_of(Tracer& tracer, const TensorMeta& meta) {
-    if (torch_room::is_jagged(meta)) return size_value(tracer, count_of_jagged(tracer, meta));
+Dim elements_of(Tracer& tracer, const TensorMeta& meta) {
+    if (torch_room::is_jagged(meta)) return count_of_jagged(tracer, meta);
     Dim count = 1;
     for (Dim size : meta.sizes) count *= size;
-    return size_value(tracer, count);
+    return count;
+}
+
+Value* count_of(Tracer& tracer, const TensorMeta& meta) {
+    return size_value(tracer, elements_of(tracer, meta));
 }
 
 bool is_on(const TensorMeta& meta, const char* device) {
@@ -144,6 +148,12 @@ const std::unordered_map<PyObject*, Getter>& getters() {
         add("is_mkldnn", [](Tracer& t, TensorValue* x) { return t.boolean(has_layout(*x, "torch._mkldnn")); });
         add("itemsize", [](Tracer& t, TensorValue* x) {
             return t.fresh(checked(PyObject_GetAttrString(torch_room::dtype_object(x->meta->dtype), "itemsize")));
+        });
+        add("nbytes", [](Tracer& t, TensorValue* x) -> Value* {
+            if (!has_layout(*x, "torch.strided") && !torch_room::is_jagged(*x->meta))
+                t.break_graph(BreakKind::UnsupportedTensor, "nbytes of a tensor that is not strided is read");
+            Ref<> size = checked(PyObject_GetAttrString(torch_room::dtype_object(x->meta->dtype), "itemsize"));
+            return size_value(t, elements_of(t, *x->meta) * Dim(PyLong_AsLongLong(size.get())));
         });
         add("grad", gradient);
         add("grad_fn", gradient_function);

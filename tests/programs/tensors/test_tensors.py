@@ -260,6 +260,7 @@ core.lines(
     x + x.stride(0) + x.stride()[1]
     x + len(x.shape)
     x + x.element_size()
+    x + x.nbytes, x.double()[1:].nbytes
     x + x.nelement()
     x + x.shape.numel()
     x + x.storage_offset()
