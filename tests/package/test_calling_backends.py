@@ -223,6 +223,29 @@ def test_inputs_with_a_static_address_are_marked(guard: bool):
     assert len(types) == (2 if guard else 1)
 
 
+def test_parameters_and_state_of_an_optimizer_are_marked_as_static():
+    """Their memory does not move; that of gradients does."""
+    marked: dict[str, str | None] = {}
+
+    def backend(graph_module, example_inputs):
+        for node in graph_module.graph.find_nodes(op="placeholder"):
+            marked[node.target] = node.meta.get("tensor_dict", {}).get("_dynamo_static_input_type")
+        return graph_module
+
+    parameter = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.Adam([parameter])
+    step = stator.compile(optimizer.step, backend=backend)
+    for _ in range(2):
+        parameter.grad = torch.ones(3)
+        step()
+    # The parameter, its gradient, `exp_avg`, `exp_avg_sq` and `step`.
+    assert len(marked) == 5
+    assert {name: kind for name, kind in marked.items() if kind != "unguarded"} == {
+        name: None for name in marked if name.endswith("grad")
+    }
+    assert sum(name.endswith("grad") for name in marked) == 1
+
+
 def test_aot_autograd_knows_the_inputs_with_a_static_address():
     from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd

@@ -277,6 +277,17 @@ bool is_plain_attribute(const Source& source) {
            is_module(*source.parent->parent);
 }
 
+/// A parameter or a part of the state of an optimizer. (A gradient belongs to its parameter.)
+bool is_of_optimizer(const Source& source) {
+    static PyTypeObject* const optimizer = imported_class("torch.optim", "Optimizer");
+    for (const Source* holder = source.parent; holder != nullptr; holder = holder->parent) {
+        if (holder->object == nullptr) continue;
+        if (torch_room::is_tensor(holder->object)) return false;
+        if (PyObject_TypeCheck(holder->object, optimizer)) return true;
+    }
+    return false;
+}
+
 }  // namespace
 
 graph::Node* GraphRecorder::add_attribute(TensorValue* tensor) {
@@ -300,7 +311,7 @@ graph::Node* GraphRecorder::add_input(TensorValue* tensor) {
     graph::Node* node = is_attribute ? add_attribute(tensor) : add_placeholder(tensor->source);
     const std::string_view marked = static_address_type(tensor->outside);
     if (marked == "guarded") tracer_.guard({GuardKind::Identity, tensor->source, tensor->outside});
-    if (!marked.empty() || is_parameter_or_buffer(source) || is_plain_attribute(source))
+    if (!marked.empty() || is_parameter_or_buffer(source) || is_plain_attribute(source) || is_of_optimizer(source))
         node->extra_meta = meta_of_static(marked == "guarded");
     node->result.kind = graph::Result::Kind::Tensor;
     node->result.tensor = graph_->arena().make<torch_room::TensorMeta>(*tensor->meta);
