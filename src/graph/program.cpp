@@ -322,7 +322,8 @@ void Program::release_values(const Building& building) {
         if (building.plans[i].is_prepared)
             for (std::uint32_t value : building.plans[i].result.values) note(value, released_at[i]);
     }
-    for (std::uint32_t value = 0; value < last_use.size(); ++value)
+    // (An input may be in a register too, as a part of what an operation in place returns. Later steps may read it.)
+    for (auto value = static_cast<std::uint32_t>(runner_.input_count()); value < last_use.size(); ++value)
         if (is_in_register[value] && last_use[value] != kStays) building.calls->release_after(last_use[value], value);
 }
 
