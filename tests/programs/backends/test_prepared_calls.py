@@ -288,6 +288,19 @@ def test_warnings_of_functions_in_python_are_repeated() -> None:
         assert len(given) == 2
 
 
+def test_inputs_that_operations_on_lists_return() -> None:
+    """`torch._foreach_add_` returns the tensors that it is given, which later operations read again."""
+
+    def program(x, y):
+        torch._foreach_add_([x, y], 1)
+        product = torch._foreach_mul([x, y], 2)
+        torch._foreach_mul_([product[0]], 3)
+        return x * 2, 1 - 0.5**y, product[0] + x, product[1]
+
+    with torch.no_grad():
+        same(program, torch.ones(3), torch.ones(2, 2), prepared=9)
+
+
 def test_settings_of_cudnn() -> None:
     """`enabled` is among the arguments of normalizations, so that it is guarded; the other settings are read by the
     operators that are called, because these are not taken apart."""
