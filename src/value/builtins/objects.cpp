@@ -4,6 +4,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "value/builtins/library.h"
 #include "value/builtins/registry.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/class.h"
@@ -36,7 +37,7 @@ Arguments without_first(const Arguments& arguments) {
 // -----------------------------------------------------------------------------------------------------------
 
 Outcome class_type(Tracer& tracer, const Arguments& arguments) {
-    if (arguments.count() != 1) tracer.break_graph(BreakKind::UnknownFunction, "a class is created by type()");
+    if (arguments.count() != 1) return make_class_of(tracer, arguments);
     symbolic::realize_class(tracer, arguments.positional[0]);
     return tracer.constant(reinterpret_cast<PyObject*>(arguments.positional[0]->type()));
 }

@@ -81,7 +81,8 @@ Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
     Value* instance = nullptr;
     if (raw_new != nullptr && Py_TYPE(raw_new) == &PyStaticMethod_Type) {
         Ref<> function = checked(PyObject_GetAttr(raw_new, interned("__func__")));
-        Value* maker = tracer.constant(function.get());
+        Value* made = StandIn::behind(function.get());
+        Value* maker = made != nullptr ? made : tracer.constant(function.get());
         instance = co_await operations::call(tracer, maker, arguments.after(self));
     } else if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
         bool has_own_init = raw_init != nullptr && PyFunction_Check(raw_init);
@@ -221,14 +222,17 @@ DictValue* class_dict_to_change(Tracer& tracer, ClassValue* self, Borrowed<> nam
 }  // namespace
 
 void ClassValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
-    if (const MadeClass* made = MadeClass::find(held)) made->refuse(tracer, "is changed");
+    if (const MadeClass* made = MadeClass::find(held)) return made->set_attribute(tracer, name, value);
     DictValue* dict = class_dict_to_change(tracer, this, name, value);
     dict->put(tracer, tracer.constant(name), value);
     tracer.effects().log({PlanOp::SetAttribute, {this, value}, name});
 }
 
 bool ClassValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
-    if (const MadeClass* made = MadeClass::find(held)) made->refuse(tracer, "is changed");
+    if (const MadeClass* made = MadeClass::find(held)) {
+        made->set_attribute(tracer, name, nullptr);
+        return true;
+    }
     DictValue* dict = class_dict_to_change(tracer, this, name, nullptr);
     if (dict->take(tracer, tracer.constant(name)) == nullptr) return false;
     tracer.effects().log({PlanOp::SetAttribute, {this, nullptr}, name});
@@ -412,6 +416,11 @@ Outcome SuperValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     for (++i; i < count; ++i) {
         auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
         PyObject* dict = cpython::class_dict(base);
+        if (const MadeClass* made = MadeClass::find(base)) {
+            PyObject* in_model = nullptr;
+            if (Value* own = made->own_attribute(tracer, name, &in_model))
+                return bind_attribute(tracer, own, in_model, through_instance ? self : nullptr, type, name);
+        }
         if (DictValue* changed = changed_dict(tracer, dict))
             if (auto known = changed->overlaid(tracer, tracer.constant(name))) {
                 if (*known == nullptr) continue;
@@ -438,8 +447,11 @@ int SuperValue::rebuild(PlanBuilder& plan) {
     if (source != nullptr) return rebuild_outside(plan, this);
     int of = self->rebuild(plan);
     if (int known = plan.known(this); known >= 0) return known;
+    const MadeClass* made = MadeClass::find(start);
+    const int from = made != nullptr ? made->rebuild(plan) : plan.constant(reinterpret_cast<PyObject*>(start));
+    if (int known = plan.known(this); known >= 0) return known;
     int to = plan.reserve(this);
-    plan.add_to(to, PlanOp::Call, {plan.constant(reinterpret_cast<PyObject*>(start)), of},
+    plan.add_to(to, PlanOp::Call, {from, of},
                 reinterpret_cast<PyObject*>(&PySuper_Type));
     return to;
 }
