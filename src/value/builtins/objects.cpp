@@ -49,6 +49,15 @@ Outcome type_call(Tracer& tracer, const Arguments& arguments) {
     return construct_instance(tracer, type, without_first(arguments));
 }
 
+/// `SimpleNamespace.__init__(self, **attributes)`
+Outcome fill_namespace(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.size() != 1)
+        tracer.break_graph(BreakKind::UnknownFunction, "SimpleNamespace is called with positional arguments");
+    for (const Keyword& keyword : arguments.keywords)
+        arguments.positional[0]->set_own_attribute(tracer, keyword.name, keyword.value);
+    return tracer.none();
+}
+
 Outcome class_super(Tracer& tracer, const Arguments& arguments) {
     Value* type = arguments.positional.empty() ? tracer.class_cell_of_caller() : arguments.positional[0];
     tracer.realize(type);
@@ -438,6 +447,7 @@ Outcome make_method(Tracer& tracer, const Arguments& arguments) {
 void register_objects(Handlers& handlers) {
     const char* builtins = "builtins";
     handlers.add(builtins, "type", class_type);
+    handlers.add_method(imported_class("types", "SimpleNamespace"), "__init__", fill_namespace);
     handlers.add(builtins, "super", class_super);
     handlers.add(builtins, "getattr", builtin_getattr);
     handlers.add(builtins, "hasattr", builtin_hasattr);

@@ -17,6 +17,7 @@
 #include "value/kinds/function.h"
 #include "value/kinds/iterator.h"
 #include "value/kinds/made_class.h"
+#include "value/kinds/made_descriptor.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/scalar.h"
 #include "value/kinds/sequence.h"
@@ -51,7 +52,8 @@ Value* new_instance(Tracer& tracer, PyTypeObject* type, newfunc made_by) {
     // (Old programs call `apply` of an instance. What C code keeps in one can't be read.)
     static const newfunc of_autograd = imported_class("torch.autograd.function", "Function")->tp_new;
     if (made_by == of_autograd) return tracer.make<ObjectValue>(type);
-    return nullptr;
+    static const newfunc of_namespace = imported_class("types", "SimpleNamespace")->tp_new;
+    return made_by == of_namespace ? tracer.make<ObjectValue>(type) : nullptr;
 }
 
 /// Raises what `object.__new__` raises: for an abstract class, and for arguments that neither `__new__` nor `__init__`
@@ -196,7 +198,7 @@ Outcome ClassValue::get_attribute(Tracer& tracer, Borrowed<> name) {
 namespace {
 
 /// The `__dict__` of a class, for an assignment to this name. Breaks the graph unless the assignment changes a plain
-/// attribute only: methods, descriptors and type slots are cached elsewhere too.
+/// attribute or a method: descriptors of other kinds and type slots are cached elsewhere too.
 DictValue* class_dict_to_change(Tracer& tracer, ClassValue* self, Borrowed<> name, Value* value) {
     expect_setter(tracer, Py_TYPE(self->held), PyType_Type.tp_setattro);
     PyObject* before = nullptr;
@@ -205,10 +207,10 @@ DictValue* class_dict_to_change(Tracer& tracer, ClassValue* self, Borrowed<> nam
         return type->tp_descr_get != nullptr || type->tp_descr_set != nullptr;
     };
     bool is_plain = !utf8(name).starts_with("__") && (self->held->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0 &&
-                    (before == nullptr || !is_descriptor(Py_TYPE(before)));
+                    (before == nullptr || PyFunction_Check(before) || !is_descriptor(Py_TYPE(before)));
     if (value != nullptr) {
         if (!symbolic::is(value)) tracer.realize(value);
-        is_plain = is_plain && !is_descriptor(value->type());
+        is_plain = is_plain && (value->kind == Kind::Function || !is_descriptor(value->type()));
     }
     if (!is_plain)
         tracer.break_graph(BreakKind::OutsideMutation,
@@ -424,7 +426,8 @@ Outcome SuperValue::get_attribute(Tracer& tracer, Borrowed<> name) {
         if (DictValue* changed = changed_dict(tracer, dict))
             if (auto known = changed->overlaid(tracer, tracer.constant(name))) {
                 if (*known == nullptr) continue;
-                return *known;
+                return bind_attribute(tracer, *known, descriptor_like(tracer, *known), through_instance ? self : nullptr,
+                                      type, name);
             }
         PyObject* raw = PyDict_GetItemWithError(dict, name);
         bool is_new = false;

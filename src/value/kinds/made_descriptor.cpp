@@ -53,6 +53,10 @@ PyObject* stand_in_for(Tracer& tracer, Value* value) {
     return Py_None;
 }
 
+PyObject* descriptor_like(Tracer& tracer, Value* value) {
+    return value->kind == Kind::Function ? stand_in_for(tracer, value) : Py_None;
+}
+
 namespace {
 
 /// `property(...)`, `classmethod(...)`, `staticmethod(...)` of functions. They read the text of the functions, so

@@ -19,5 +19,7 @@ struct MadeDescriptor final : ObjectValue {
 /// The object that the model of a made class (made_class.h) has in the place of a value, kept alive by the trace: the
 /// class binds both alike. Null for a value that the class would bind in a way of its own.
 PyObject* stand_in_for(Tracer& tracer, Value* value);
+/// An object that a class binds as it binds this attribute, a function or no descriptor at all.
+PyObject* descriptor_like(Tracer& tracer, Value* value);
 
 }  // namespace stator

@@ -15,6 +15,7 @@
 #include "value/kinds/exception.h"
 #include "value/kinds/function.h"
 #include "value/kinds/made_class.h"
+#include "value/kinds/made_descriptor.h"
 #include "value/kinds/object.h"
 #include "value/protocol/operations.h"
 #include "value/protocol/refusal.h"
@@ -181,7 +182,7 @@ bool changed_class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name
                 met_change = true;
                 if (*known == nullptr) continue;
                 *value = *known;
-                *found = Py_None;  // not a descriptor, like it
+                *found = descriptor_like(tracer, *known);
                 return true;
             }
         }

@@ -305,9 +305,22 @@ def test_a_class_leaves(returned: str) -> None:
                 part = part(*() if part.__name__ == "again" else (x,))
             cls = part if isinstance(part, type) else type(part)
             base = cls.__mro__[-2]
-            seen += [cls.__name__, cls.__qualname__, cls.__module__, cls.__doc__, list(base.__dict__), base.__annotations__]
+            seen += [
+                cls.__name__,
+                cls.__qualname__,
+                cls.__module__,
+                cls.__doc__,
+                list(base.__dict__),
+                base.__annotations__,
+            ]
             seen += [base.__hash__, [c.__name__ for c in cls.__mro__], base.self is base, type(base.instance) is base]
-            seen += [cls(x).step().tolist(), cls(x).again().doubled.tolist(), cls.of(x).value is x, cls.plus(1), cls.values]
+            seen += [
+                cls(x).step().tolist(),
+                cls(x).again().doubled.tolist(),
+                cls.of(x).value is x,
+                cls.plus(1),
+                cls.values,
+            ]
             seen += [hasattr(cls(x), "__dict__"), cls(x) == cls(x), base.instance.value is x]
             if not isinstance(part, type):
                 seen += [part.value.tolist(), part.step().tolist(), getattr(part, "extra", x).tolist()]
