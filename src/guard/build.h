@@ -99,6 +99,7 @@ class GuardBuilder {
     std::int32_t emit(const Step& step, std::int32_t fact = kNone);
     void emit_fetch(std::int32_t index);
     void describe_member(Step& step, const Source& source);
+    void compute_by(Step& step, PyObject* descriptor);
     void emit_check(std::int32_t fact);
     /// Equal sets may iterate in different orders, and the trace relies on the order of the set that it saw.
     PyObject* elements_in_order(PyObject* seen, PyObject* expected);

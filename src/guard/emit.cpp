@@ -154,6 +154,7 @@ void GuardBuilder::emit_fetch(std::int32_t index) {
 
 void GuardBuilder::describe_member(Step& step, const Source& source) {
     STATOR_CHECK(source.parent->object != nullptr, "a member of a missing object");
+    if (!PyUnicode_CheckExact(source.key)) return compute_by(step, source.key);
     PyObject* descriptor = cpython::lookup_in_mro(Py_TYPE(source.parent->object), source.key);
     STATOR_CHECK(descriptor != nullptr &&
                      (Py_IS_TYPE(descriptor, &PyMemberDescr_Type) || Py_IS_TYPE(descriptor, &PyGetSetDescr_Type)),
@@ -178,6 +179,10 @@ void GuardBuilder::describe_member(Step& step, const Source& source) {
             return;
         }
     }
+    compute_by(step, descriptor);
+}
+
+void GuardBuilder::compute_by(Step& step, PyObject* descriptor) {
     step.op = StepOp::Computed;
     step.object = keep(descriptor);
     step.number = static_cast<std::int32_t>(state_.computed.size());

@@ -105,7 +105,7 @@ void append(std::string& text, const Source& source) {
         case Access::ClassAttribute:
         case Access::Member:
             text += '.';
-            text += utf8(source.key);
+            text += utf8(PyUnicode_CheckExact(source.key) ? source.key : PyDescr_NAME(source.key));
             return;
         case Access::MethodSelf:
             text += ".__self__";

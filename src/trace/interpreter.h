@@ -42,6 +42,8 @@ class Interpreter final : public Tracer {
 
     // --- the interface for values ---
     Outcome push_call(FunctionValue* function, const Arguments& arguments) override;
+    /// Runs the body of a class statement. The dict of its names is in the slot behind those of its variables.
+    Outcome push_class_body(FunctionValue* body, Value* names);
     Outcome push_generator(GeneratorValue* generator, Value* sent) override;
     Outcome throw_into_generator(GeneratorValue* generator, Value* exception) override;
     Outcome start(Task task) override;

@@ -11,7 +11,9 @@
 #include "base/stack_room.h"
 #include "cpython/objects.h"
 #include "value/kinds/class.h"
+#include "value/kinds/dict.h"
 #include "value/kinds/exception.h"
+#include "value/kinds/made_class.h"
 #include "value/kinds/undoable.h"
 
 namespace stator {
@@ -127,6 +129,18 @@ Outcome Interpreter::push_call(FunctionValue* function, const Arguments& argumen
     frame->modules = recorder_.locations().modules_for(function, arguments);
     stack_.frames.push_back(frame);
     return Outcome::pending();
+}
+
+Outcome Interpreter::push_class_body(FunctionValue* body, Value* names) {
+    expect_room_for_frame();
+    BytecodeFrame* frame = new_frame(body);
+    frame->slots.push_back(names);
+    stack_.frames.push_back(frame);
+    return Outcome::pending();
+}
+
+Outcome push_class_body(Tracer& tracer, FunctionValue* body, DictValue* names) {
+    return static_cast<Interpreter&>(tracer).push_class_body(body, names);
 }
 
 Outcome Interpreter::start(Task task) {

@@ -50,6 +50,17 @@ def line_of_caller():
 def warn_caller(n):
     warnings.warn(f'caller {n}', stacklevel=2)
 """,
+    "listed_once": """
+@functools.lru_cache(maxsize=3)
+def listed_once(n, n1=1):
+    SEEN.append(n)
+    return [n, n1]
+""",
+    "filled_once": """
+@functools.cache
+def filled_once(n):
+    return torch.full((3,), float(n))
+""",
     "_logger": """
 class _Keep(logging.Handler):
     def emit(self, record):
@@ -78,6 +89,12 @@ def drive(coroutine):
 }
 
 WRITTEN = {
+    "scaled_once": """
+@functools.lru_cache(maxsize=4)
+def scaled_once(t, n=2):
+    <block>
+    return <tensor> * n
+""",
     "make_adder": """
 def make_adder(n):
     n9 = <int>
@@ -255,6 +272,7 @@ def hook(module, args, t):
 
 # Which other definitions a definition names.
 NEEDS = {
+    "listed_once": ["SEEN"],
     "opaque_change": ["SEEN"], "opaque_raise": ["Custom"], "_logger": ["SEEN"], "refuse": ["Custom"], "marked": ["SEEN"],
     "pause": ["SEEN"], "slowly": ["pause"], "produce_slowly": ["pause"], "Held": ["pause"],
     "gather_slowly": ["slowly", "produce_slowly", "Held"], "Sub": ["Thing", "SEEN"], "Guarded": ["Thing", "SEEN"], "Watching": ["SEEN"],

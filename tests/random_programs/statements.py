@@ -66,6 +66,12 @@ CHANGES = [
     (1, "change", "<@obj>.scaled = <tensor>"),
     (1, "change", "<@obj>[<int>] = <tensor>"),
     (1, "change", "Thing.level = <int>"),
+    (1, "change", "Thing.changed = lambda self, t: t * self.n + <int>"),
+    (1, "change", "<=tensor> = <@obj>.changed(<tensor>)"),
+    (1, "change", "<=tensor> = scaled_once(<@tensor>)"),
+    (1, "change", "listed_once(<int> % 4).append(<int>)"),
+    (1, "change", "listed_once.cache_clear()"),
+    (1, "change", "<=str> = str(listed_once.cache_info()) + str(filled_once.cache_info())"),
     (2, "change", "<@obj>.items.append(<tensor>)"),
     (1, "change", "<@fn>.mark = <int>"),
     (2, "change", "<@self>.n += <int>"),
@@ -264,6 +270,37 @@ with Guarded(<int>) as <=obj>:
     (1, "", """
 with marked(<int>) as <=int>:
     <block>
+"""),
+    (2, "", """
+class <?1>:
+    level = <int>
+    def __init__(self, t, n=<int>):
+        self.t, self.n = t, n
+        <block>
+    def apply(self, t, n=1):
+        <block>
+        return <tensor> + self.t * self.level
+    def __add__(self, t):
+        return self.t + t
+    @property
+    def scaled(self):
+        return <tensor> * self.n
+    @scaled.setter
+    def scaled(self, t):
+        self.t = <tensor>
+    @classmethod
+    def made(cls, t):
+        cls.level += 1
+        return cls(t)
+    @staticmethod
+    def plain(t):
+        return <tensor>
+<?2> = <?1>(<tensor>)
+<?2>.scaled = <tensor>
+<=tensor> = <?2>.apply(<tensor>, <int>) + <?2>.scaled
+<?2>.n += <int>
+SEEN.append((<?1>.__name__, <?1>.level, len(<?1>.__mro__), isinstance(<?2>, Thing)))
+<=tensor> = <?1>.made(<tensor>) + <?1>.plain(<tensor>)
 """),
     (3, "nested", """
 def <=fn>(t, n=<int>):

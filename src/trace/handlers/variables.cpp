@@ -219,34 +219,101 @@ void DeleteGlobal(Interpreter& t, BytecodeFrame& frame, const Instruction& instr
     next(frame);
 }
 
-// --- names of class bodies and modules: such code is executed, not called, so it is never traced --------------------
+// --- names of class bodies ------------------------------------------------------------------------------------------
 
-void LoadName(Interpreter& t, BytecodeFrame&, const Instruction&) {
-    cannot(t, "code of a class body or of exec() is executed");
+namespace {
+
+/// The dict of a class body. Code of `exec()` and of modules is executed, not called, so it is never traced.
+DictValue* names_of(Interpreter& t, BytecodeFrame& frame) {
+    const auto count = static_cast<std::size_t>(frame.code->slot_count());
+    if (frame.slots.size() == count) cannot(t, "code of exec() or of a module is executed");
+    return static_cast<DictValue*>(frame.slots[count]);
 }
-void StoreName(Interpreter& t, BytecodeFrame&, const Instruction&) {
-    cannot(t, "code of a class body or of exec() is executed");
+
+Value* find_global(Interpreter& t, BytecodeFrame& frame, Borrowed<> name) {
+    if (!PyDict_CheckExact(frame.function->globals) || !PyDict_CheckExact(frame.function->builtins))
+        cannot(t, "the globals of the function are not a plain dict");
+    Value* value = look_up(t, frame.function->globals, name, "G");
+    return value != nullptr ? value : look_up(t, frame.function->builtins, name, "builtins");
 }
-void DeleteName(Interpreter& t, BytecodeFrame&, const Instruction&) {
-    cannot(t, "code of a class body or of exec() is executed");
+
+void push_or_raise(Interpreter& t, BytecodeFrame& frame, Borrowed<> name, Value* value) {
+    if (value == nullptr) raise_not_defined(t, name);
+    frame.push(value);
+    next(frame);
 }
-void LoadClassDeref(Interpreter& t, BytecodeFrame&, const Instruction&) {
-    cannot(t, "code of a class body is executed");
+
+/// The mapping on the stack of an instruction that looks a name up in it first: that of the class body.
+DictValue* pop_names(Interpreter& t, BytecodeFrame& frame) {
+    auto* names = cast<DictValue>(frame.top());
+    if (names == nullptr || names != names_of(t, frame)) cannot(t, "names are looked up in a mapping");
+    frame.pop();
+    return names;
 }
-void LoadFromDictOrDeref(Interpreter& t, BytecodeFrame&, const Instruction&) {
-    cannot(t, "code of a class body is executed");
+
+void load_name_or_cell(Interpreter& t, BytecodeFrame& frame, DictValue* names, int slot) {
+    if (Value* value = names->find(t, frame.code->slot_name(slot))) {
+        frame.push(value);
+        return next(frame);
+    }
+    Instruction of_cell{};
+    of_cell.arg = slot;
+    LoadDeref(t, frame, of_cell);
 }
-void LoadFromDictOrGlobals(Interpreter& t, BytecodeFrame&, const Instruction&) {
-    cannot(t, "code of a class body is executed");
+
+}  // namespace
+
+void LoadName(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    Borrowed<> name = frame.code->name(instruction.arg);
+    Value* value = names_of(t, frame)->find(t, name);
+    push_or_raise(t, frame, name, value != nullptr ? value : find_global(t, frame, name));
 }
-void LoadLocals(Interpreter& t, BytecodeFrame&, const Instruction&) {
-    cannot(t, "code of a class body is executed");
+
+void StoreName(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    Borrowed<> name = frame.code->name(instruction.arg);
+    names_of(t, frame)->insert(t, t.constant(name), frame.top());
+    t.name_after(frame.top(), name);
+    frame.pop();
+    next(frame);
 }
-void SetupAnnotations(Interpreter& t, BytecodeFrame&, const Instruction&) {
-    cannot(t, "code of a class body is executed");
+
+void DeleteName(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    Borrowed<> name = frame.code->name(instruction.arg);
+    if (names_of(t, frame)->remove(t, t.constant(name)) == nullptr) raise_not_defined(t, name);
+    next(frame);
 }
-void LoadBuildClass(Interpreter& t, BytecodeFrame&, const Instruction&) {
-    cannot(t, "a class is defined inside the function");
+
+void LoadClassDeref(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    load_name_or_cell(t, frame, names_of(t, frame), instruction.arg);
+}
+
+void LoadFromDictOrDeref(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    load_name_or_cell(t, frame, pop_names(t, frame), instruction.arg);
+}
+
+void LoadFromDictOrGlobals(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
+    Borrowed<> name = frame.code->name(instruction.arg);
+    Value* value = pop_names(t, frame)->find(t, name);
+    push_or_raise(t, frame, name, value != nullptr ? value : find_global(t, frame, name));
+}
+
+void LoadLocals(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    frame.push(names_of(t, frame));
+    next(frame);
+}
+
+void SetupAnnotations(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    DictValue* names = names_of(t, frame);
+    if (names->find(t, interned("__annotations__")) == nullptr)
+        names->insert(t, t.constant(interned("__annotations__")), t.make<DictValue>());
+    next(frame);
+}
+
+void LoadBuildClass(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
+    Value* builder = look_up(t, frame.function->builtins, interned("__build_class__"), "builtins");
+    if (builder == nullptr) cannot(t, "a class is defined, and __build_class__ is not found");
+    frame.push(builder);
+    next(frame);
 }
 
 }  // namespace stator::handlers

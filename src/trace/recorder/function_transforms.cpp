@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/imported.h"
 #include "base/python_error.h"
 #include "torch/fake.h"
 #include "value/deferred_graph.h"
@@ -27,10 +26,6 @@ void FunctionTransforms::expect_possible() {
                             "the compiled function is called inside of a torch.func transform");
     expect_no_function_modes(tracer_, "a function transform of torch.func is called");
     expect_no_saved_tensors_hooks(tracer_, "a function transform of torch.func is called");
-    static PyObject* const are_hooks_enabled = imported("torch._C._autograd", "_saved_tensors_hooks_is_enabled");
-    if (checked(PyObject_CallNoArgs(are_hooks_enabled)).get() != Py_True)
-        tracer_.break_graph(BreakKind::UnsupportedTensor,
-                            "a function transform of torch.func where saved tensor hooks are disabled");
 }
 
 void FunctionTransforms::begin_call(PyCodeObject* code) {

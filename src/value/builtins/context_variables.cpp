@@ -69,13 +69,27 @@ PyObject* reader() {
 }
 
 ContextVariableValue* variable_of(Tracer& tracer, const Arguments& arguments, const char* method) {
-    Value* self = arguments.positional.empty() ? nullptr : arguments.positional[0];
-    if (self == nullptr || self->type() != &PyContextVar_Type || self->source == nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, std::string("ContextVar.") + method +
-                                                         " of a variable that was created in the captured region");
+    auto* self = arguments.positional.empty() ? nullptr : dynamic_cast<ContextVariableValue*>(arguments.positional[0]);
+    if (self == nullptr)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           std::string("ContextVar.") + method + " is called on another object");
+    if (self->is_made()) return self;
     tracer.realize(self);
     tracer.guard({GuardKind::Identity, self->source, self->object()});
-    return static_cast<ContextVariableValue*>(self);
+    return self;
+}
+
+/// `ContextVar(name, *, default)`
+Outcome make_variable(Tracer& tracer, const Arguments& arguments) {
+    bind_builtin(tracer, "ContextVar", arguments, {"name", "default"}, 1, 1);
+    tracer.realize(arguments.positional[0]);
+    PyObject* name = arguments.positional[0]->object();
+    if (arguments.positional.size() != 1 || name == nullptr || !PyUnicode_Check(name))
+        tracer.break_graph(BreakKind::UnknownFunction, "ContextVar is called with unusual arguments");
+    auto* variable = tracer.make<ContextVariableValue>(nullptr);
+    variable->made_of = arguments;
+    variable->is_known = true;
+    return variable;
 }
 
 /// Reads the value that the variable has where the trace begins.
@@ -91,6 +105,7 @@ void read(Tracer& tracer, ContextVariableValue* variable) {
 
 /// `default` of `ContextVar(name, default=...)`; null if it has none.
 Value* own_default(Tracer& tracer, ContextVariableValue* variable) {
+    if (variable->is_made()) return variable->made_of.keyword("default");
     // Only an empty context gives the default of a variable that has a value.
     Ref<> empty = checked(PyContext_New());
     Ref<> get = checked(PyObject_GetAttrString(variable->outside, "get"));
@@ -106,7 +121,7 @@ Value* own_default(Tracer& tracer, ContextVariableValue* variable) {
 Outcome get_value(Tracer& tracer, const Arguments& arguments) {
     ContextVariableValue* variable = variable_of(tracer, arguments, "get");
     auto bound = bind_builtin(tracer, "get", arguments, {"self", "default"}, 1, 2);
-    if (Value* patched = patched_setting(tracer, variable->outside)) return patched;
+    if (Value* patched = variable->is_made() ? nullptr : patched_setting(tracer, variable->outside)) return patched;
     read(tracer, variable);
     if (variable->current != nullptr) return variable->current;
     if (bound[1] != nullptr) return bound[1];
@@ -128,7 +143,7 @@ Outcome set_value(Tracer& tracer, const Arguments& arguments) {
     ContextVariableValue* variable = variable_of(tracer, arguments, "set");
     auto bound = bind_builtin(tracer, "set", arguments, {"self", "value"}, 2, 2);
     // It takes effect where the program sets it: what follows is captured with it.
-    if (!name_of_dynamo_setting(variable->outside).empty())
+    if (!variable->is_made() && !name_of_dynamo_setting(variable->outside).empty())
         tracer.break_graph(BreakKind::UnknownFunction, "a setting of torch._dynamo.config is changed");
     auto* token = tracer.make<ContextChange>(token_class, variable, bound[1], set);
     note_change(tracer, token, /*is_known=*/true, bound[1]);
@@ -151,7 +166,13 @@ Outcome reset_value(Tracer& tracer, const Arguments& arguments) {
 
 }  // namespace
 
+int ContextVariableValue::rebuild(PlanBuilder& plan) {
+    if (!is_made()) return ObjectValue::rebuild(plan);
+    return rebuild_by_call(plan, this, reinterpret_cast<PyObject*>(&PyContextVar_Type), made_of);
+}
+
 void register_context_variables(Handlers& handlers) {
+    handlers.add(reinterpret_cast<PyObject*>(&PyContextVar_Type), make_variable);
     handlers.add_method(&PyContextVar_Type, "get", get_value);
     handlers.add_method(&PyContextVar_Type, "set", set_value);
     handlers.add_method(&PyContextVar_Type, "reset", reset_value);

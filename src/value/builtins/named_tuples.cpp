@@ -24,7 +24,8 @@ Value* fixed_argument(Tracer& tracer, Value* value) {
     return tracer.constant(constant.get());
 }
 
-/// The module that the class gets: that of the function that calls `namedtuple`.
+}  // namespace
+
 Value* module_of_caller(Tracer& tracer) {
     PyObject* dict = tracer.running_function()->globals;
     auto* globals = static_cast<DictValue*>(tracer.outside(tracer.provenance().pinned(dict), dict));
@@ -32,6 +33,8 @@ Value* module_of_caller(Tracer& tracer) {
     Value* name = globals->find(tracer, interned("__name__"));
     return name == nullptr ? tracer.string("__main__") : fixed_argument(tracer, name);
 }
+
+namespace {
 
 Outcome make_named_tuple_class(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const namedtuple = imported("collections", "namedtuple");

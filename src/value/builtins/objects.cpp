@@ -4,6 +4,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "value/builtins/library.h"
 #include "value/builtins/registry.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/class.h"
@@ -36,7 +37,7 @@ Arguments without_first(const Arguments& arguments) {
 // -----------------------------------------------------------------------------------------------------------
 
 Outcome class_type(Tracer& tracer, const Arguments& arguments) {
-    if (arguments.count() != 1) tracer.break_graph(BreakKind::UnknownFunction, "a class is created by type()");
+    if (arguments.count() != 1) return make_class_of(tracer, arguments);
     symbolic::realize_class(tracer, arguments.positional[0]);
     return tracer.constant(reinterpret_cast<PyObject*>(arguments.positional[0]->type()));
 }
@@ -46,6 +47,15 @@ Outcome type_call(Tracer& tracer, const Arguments& arguments) {
     if (type == nullptr)
         tracer.break_graph(BreakKind::UnknownObject, "type.__call__ is called on an object that is not a class");
     return construct_instance(tracer, type, without_first(arguments));
+}
+
+/// `SimpleNamespace.__init__(self, **attributes)`
+Outcome fill_namespace(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.size() != 1)
+        tracer.break_graph(BreakKind::UnknownFunction, "SimpleNamespace is called with positional arguments");
+    for (const Keyword& keyword : arguments.keywords)
+        arguments.positional[0]->set_own_attribute(tracer, keyword.name, keyword.value);
+    return tracer.none();
 }
 
 Outcome class_super(Tracer& tracer, const Arguments& arguments) {
@@ -437,6 +447,7 @@ Outcome make_method(Tracer& tracer, const Arguments& arguments) {
 void register_objects(Handlers& handlers) {
     const char* builtins = "builtins";
     handlers.add(builtins, "type", class_type);
+    handlers.add_method(imported_class("types", "SimpleNamespace"), "__init__", fill_namespace);
     handlers.add(builtins, "super", class_super);
     handlers.add(builtins, "getattr", builtin_getattr);
     handlers.add(builtins, "hasattr", builtin_hasattr);

@@ -28,6 +28,8 @@ void register_all(Handlers& handlers) {
     register_inspect(handlers);
     register_caches(handlers);
     register_named_tuples(handlers);
+    register_class_statements(handlers);
+    register_made_descriptors(handlers);
     register_context_variables(handlers);
     register_config_patches(handlers);
     register_questions(handlers);

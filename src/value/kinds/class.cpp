@@ -17,6 +17,7 @@
 #include "value/kinds/function.h"
 #include "value/kinds/iterator.h"
 #include "value/kinds/made_class.h"
+#include "value/kinds/made_descriptor.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/scalar.h"
 #include "value/kinds/sequence.h"
@@ -51,7 +52,8 @@ Value* new_instance(Tracer& tracer, PyTypeObject* type, newfunc made_by) {
     // (Old programs call `apply` of an instance. What C code keeps in one can't be read.)
     static const newfunc of_autograd = imported_class("torch.autograd.function", "Function")->tp_new;
     if (made_by == of_autograd) return tracer.make<ObjectValue>(type);
-    return nullptr;
+    static const newfunc of_namespace = imported_class("types", "SimpleNamespace")->tp_new;
+    return made_by == of_namespace ? tracer.make<ObjectValue>(type) : nullptr;
 }
 
 /// Raises what `object.__new__` raises: for an abstract class, and for arguments that neither `__new__` nor `__init__`
@@ -81,7 +83,8 @@ Task construct(Tracer& tracer, ClassValue* self, Arguments arguments) {
     Value* instance = nullptr;
     if (raw_new != nullptr && Py_TYPE(raw_new) == &PyStaticMethod_Type) {
         Ref<> function = checked(PyObject_GetAttr(raw_new, interned("__func__")));
-        Value* maker = tracer.constant(function.get());
+        Value* made = StandIn::behind(function.get());
+        Value* maker = made != nullptr ? made : tracer.constant(function.get());
         instance = co_await operations::call(tracer, maker, arguments.after(self));
     } else if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
         bool has_own_init = raw_init != nullptr && PyFunction_Check(raw_init);
@@ -195,7 +198,7 @@ Outcome ClassValue::get_attribute(Tracer& tracer, Borrowed<> name) {
 namespace {
 
 /// The `__dict__` of a class, for an assignment to this name. Breaks the graph unless the assignment changes a plain
-/// attribute only: methods, descriptors and type slots are cached elsewhere too.
+/// attribute or a method: descriptors of other kinds and type slots are cached elsewhere too.
 DictValue* class_dict_to_change(Tracer& tracer, ClassValue* self, Borrowed<> name, Value* value) {
     expect_setter(tracer, Py_TYPE(self->held), PyType_Type.tp_setattro);
     PyObject* before = nullptr;
@@ -204,10 +207,10 @@ DictValue* class_dict_to_change(Tracer& tracer, ClassValue* self, Borrowed<> nam
         return type->tp_descr_get != nullptr || type->tp_descr_set != nullptr;
     };
     bool is_plain = !utf8(name).starts_with("__") && (self->held->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0 &&
-                    (before == nullptr || !is_descriptor(Py_TYPE(before)));
+                    (before == nullptr || PyFunction_Check(before) || !is_descriptor(Py_TYPE(before)));
     if (value != nullptr) {
         if (!symbolic::is(value)) tracer.realize(value);
-        is_plain = is_plain && !is_descriptor(value->type());
+        is_plain = is_plain && (value->kind == Kind::Function || !is_descriptor(value->type()));
     }
     if (!is_plain)
         tracer.break_graph(BreakKind::OutsideMutation,
@@ -221,14 +224,17 @@ DictValue* class_dict_to_change(Tracer& tracer, ClassValue* self, Borrowed<> nam
 }  // namespace
 
 void ClassValue::set_own_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
-    if (const MadeClass* made = MadeClass::find(held)) made->refuse(tracer, "is changed");
+    if (const MadeClass* made = MadeClass::find(held)) return made->set_attribute(tracer, name, value);
     DictValue* dict = class_dict_to_change(tracer, this, name, value);
     dict->put(tracer, tracer.constant(name), value);
     tracer.effects().log({PlanOp::SetAttribute, {this, value}, name});
 }
 
 bool ClassValue::delete_own_attribute(Tracer& tracer, Borrowed<> name) {
-    if (const MadeClass* made = MadeClass::find(held)) made->refuse(tracer, "is changed");
+    if (const MadeClass* made = MadeClass::find(held)) {
+        made->set_attribute(tracer, name, nullptr);
+        return true;
+    }
     DictValue* dict = class_dict_to_change(tracer, this, name, nullptr);
     if (dict->take(tracer, tracer.constant(name)) == nullptr) return false;
     tracer.effects().log({PlanOp::SetAttribute, {this, nullptr}, name});
@@ -412,10 +418,16 @@ Outcome SuperValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     for (++i; i < count; ++i) {
         auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
         PyObject* dict = cpython::class_dict(base);
+        if (const MadeClass* made = MadeClass::find(base)) {
+            PyObject* in_model = nullptr;
+            if (Value* own = made->own_attribute(tracer, name, &in_model))
+                return bind_attribute(tracer, own, in_model, through_instance ? self : nullptr, type, name);
+        }
         if (DictValue* changed = changed_dict(tracer, dict))
             if (auto known = changed->overlaid(tracer, tracer.constant(name))) {
                 if (*known == nullptr) continue;
-                return *known;
+                return bind_attribute(tracer, *known, descriptor_like(tracer, *known), through_instance ? self : nullptr,
+                                      type, name);
             }
         PyObject* raw = PyDict_GetItemWithError(dict, name);
         bool is_new = false;
@@ -438,8 +450,11 @@ int SuperValue::rebuild(PlanBuilder& plan) {
     if (source != nullptr) return rebuild_outside(plan, this);
     int of = self->rebuild(plan);
     if (int known = plan.known(this); known >= 0) return known;
+    const MadeClass* made = MadeClass::find(start);
+    const int from = made != nullptr ? made->rebuild(plan) : plan.constant(reinterpret_cast<PyObject*>(start));
+    if (int known = plan.known(this); known >= 0) return known;
     int to = plan.reserve(this);
-    plan.add_to(to, PlanOp::Call, {plan.constant(reinterpret_cast<PyObject*>(start)), of},
+    plan.add_to(to, PlanOp::Call, {from, of},
                 reinterpret_cast<PyObject*>(&PySuper_Type));
     return to;
 }

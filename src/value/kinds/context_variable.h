@@ -5,7 +5,8 @@
 
 namespace stator {
 
-/// A variable from outside. Its value is a source that a guard reads again; an assignment is a side effect.
+/// The value of a variable from outside is a source that a guard reads again. One that the trace has made has no value at
+/// first. An assignment is a side effect either way: the context keeps the variable.
 struct ContextVariableValue final : ObjectValue {
     explicit ContextVariableValue(PyObject* variable) : ObjectValue(&PyContextVar_Type) { outside = variable; }
 
@@ -13,6 +14,10 @@ struct ContextVariableValue final : ObjectValue {
     bool is_known = false;
     Value* current = nullptr;      // null if it has no value
     Value* last_change = nullptr;  // the last assignment of the trace, see `ContextChange`
+    Arguments made_of;             // the arguments of `ContextVar(...)`, if the trace has made it
+
+    bool is_made() const { return source == nullptr; }
+    int rebuild(PlanBuilder& plan) override;
 };
 
 }  // namespace stator

@@ -8,6 +8,7 @@
 #include "effect/plan.h"
 #include "value/effect_log.h"
 #include "value/kinds/class.h"
+#include "value/kinds/made_class.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/undoable.h"
@@ -318,9 +319,10 @@ int ExceptionValue::rebuild(PlanBuilder& plan) {
         pairs.push_back(plan.constant(keyword.name));
         pairs.push_back(keyword.value->rebuild(plan));
     }
+    if (const MadeClass* made = MadeClass::find(class_)) made->rebuild(plan);
     if (int known = plan.known(this); known >= 0) return known;
     int to = plan.reserve(this);
-    plan.add_to(to, PlanOp::NewObject, positional, reinterpret_cast<PyObject*>(class_));
+    add_new_object(plan, to, class_, positional);
     if (!keeps_only_arguments(c_class)) {
         positional.insert(positional.begin(), to);
         positional.push_back(plan.add(PlanOp::Dict, std::move(pairs)));

@@ -1,12 +1,19 @@
 #include "value/kinds/made_class.h"
 
+#include <array>
 #include <unordered_map>
 
 #include "base/imported.h"
+#include "base/names.h"
+#include "base/python_error.h"
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
+#include "value/kinds/class.h"
+#include "value/kinds/dict.h"
+#include "value/kinds/made_descriptor.h"
 #include "value/kinds/rebuilding.h"
+#include "value/protocol/attributes.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -19,10 +26,20 @@ std::unordered_map<PyTypeObject*, const MadeClass*>& all() {
     return *classes;
 }
 
+std::unordered_map<PyObject*, Value*>& stand_ins() {
+    static auto* const objects = new std::unordered_map<PyObject*, Value*>();
+    return *objects;
+}
+
 }  // namespace
 
 MadeClass::MadeClass(PyTypeObject* model, Value* value, Arguments arguments)
     : model_(model), value_(value), arguments_(std::move(arguments)) {
+    all().emplace(model, this);
+}
+
+MadeClass::MadeClass(PyTypeObject* model, Value* value, ClassParts parts)
+    : model_(model), value_(value), parts_(std::move(parts)) {
     all().emplace(model, this);
 }
 
@@ -31,8 +48,24 @@ MadeClass::~MadeClass() {
 }
 
 const MadeClass* MadeClass::find(PyTypeObject* model) {
+    if (all().empty()) return nullptr;
     auto found = all().find(model);
     return found == all().end() ? nullptr : found->second;
+}
+
+Value* MadeClass::own_attribute(Tracer& tracer, Borrowed<> name, PyObject** raw) const {
+    Value* value = parts_.names == nullptr ? nullptr : parts_.names->find(tracer, name);
+    if (value == nullptr) return nullptr;
+    *raw = PyDict_GetItemWithError(cpython::class_dict(model_), name);
+    return *raw == nullptr ? nullptr : value;
+}
+
+Value* MadeClass::attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, PyObject** raw) {
+    if (all().empty() || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return nullptr;
+    PyTypeObject* owner = nullptr;
+    if (cpython::lookup_in_mro(type, name, &owner) == nullptr) return nullptr;
+    const MadeClass* made = find(owner);
+    return made == nullptr ? nullptr : made->own_attribute(tracer, name, raw);
 }
 
 void MadeClass::refuse(Tracer& tracer, const std::string& use) const {
@@ -51,9 +84,71 @@ void MadeClass::expect_own_part(Tracer& tracer, Borrowed<> name) const {
         refuse(tracer, "is asked for its attribute '" + std::string(text) + "'");
 }
 
+void MadeClass::set_attribute(Tracer& tracer, Borrowed<> name, Value* value) const {
+    // Special methods are in slots of the class.
+    if (parts_.names == nullptr || utf8(name).starts_with("__")) refuse(tracer, "is changed");
+    Ref<> before = Ref<>::share(PyDict_GetItemWithError(cpython::class_dict(model_), name));
+    PyObject* raw = value == nullptr ? nullptr : stand_in_for(tracer, value);
+    if (value != nullptr && raw == nullptr) refuse(tracer, "gets a descriptor");
+    // (Another class of the MRO may have it.)
+    if (value == nullptr && !before) raise_no_attribute(tracer, value_, name);
+    auto* model = reinterpret_cast<PyObject*>(model_);
+    PyObject* kept_name = tracer.keep(Ref<>::share(name.get()));
+    PyObject* kept = before ? tracer.keep(std::move(before)) : nullptr;
+    tracer.on_undo([model, kept_name, kept] {
+        if (PyType_Type.tp_setattro(model, kept_name, kept) < 0) PyErr_Clear();
+    });
+    checked(PyType_Type.tp_setattro(model, name, raw));
+    if (value == nullptr)
+        parts_.names->remove(tracer, tracer.constant(name));
+    else
+        parts_.names->insert(tracer, tracer.constant(name), value);
+}
+
+// --- in the plan ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// What the class is made with. The rest is assigned once it exists, because it may lead to the class.
+bool is_given(const Table::Entry& entry) {
+    return entry.value->kind == Kind::Constant || utf8(entry.key->object()) == "__slots__";
+}
+
+/// The value of a name, as `type` would store it.
+int rebuild_named(PlanBuilder& plan, const Table::Entry& entry) {
+    const int value = entry.value->rebuild(plan);
+    const bool is_static = utf8(entry.key->object()) == "__new__" && entry.value->kind == Kind::Function;
+    if (!is_static) return value;
+    return plan.add(PlanOp::Call, {value}, reinterpret_cast<PyObject*>(&PyStaticMethod_Type));
+}
+
+}  // namespace
+
+int MadeClass::rebuild_statement(PlanBuilder& plan) const {
+    if (int known = plan.known(value_); known >= 0) return known;
+    std::vector<std::int32_t> bases, pairs;
+    for (Value* base : parts_.bases) bases.push_back(base->rebuild(plan));
+    if (int known = plan.known(value_); known >= 0) return known;
+    // The names of the body are in the order of the body, and type() reads which there are.
+    const Table::Entries& all = parts_.names->table.all();
+    for (std::size_t i = 0; i < parts_.count; ++i) {
+        if (!all[i].live) continue;
+        pairs.push_back(plan.constant(all[i].key->object()));
+        pairs.push_back(is_given(all[i]) ? all[i].value->rebuild(plan) : plan.constant(Py_None));
+    }
+    const int given = plan.add(PlanOp::Dict, std::move(pairs)), all_bases = plan.add(PlanOp::Tuple, std::move(bases));
+    const int to = plan.reserve(value_);
+    plan.add_to(to, PlanOp::Call, {plan.constant(parts_.name), all_bases, given},
+                reinterpret_cast<PyObject*>(&PyType_Type));
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (all[i].live && (i >= parts_.count || !is_given(all[i])))
+            plan.add(PlanOp::SetAttribute, {to, rebuild_named(plan, all[i])}, all[i].key->object());
+    return to;
+}
+
 int MadeClass::rebuild(PlanBuilder& plan) const {
     static PyObject* const namedtuple = imported("collections", "namedtuple");
-    return rebuild_by_call(plan, value_, namedtuple, arguments_);
+    return parts_.names != nullptr ? rebuild_statement(plan) : rebuild_by_call(plan, value_, namedtuple, arguments_);
 }
 
 int MadeClass::rebuild_instance(PlanBuilder& plan, const Value* instance, std::vector<std::int32_t> items) const {
@@ -62,6 +157,107 @@ int MadeClass::rebuild_instance(PlanBuilder& plan, const Value* instance, std::v
     const int to = plan.reserve(instance);
     plan.add_to(to, PlanOp::Call, {type, contents}, create);
     return to;
+}
+
+void add_new_object(PlanBuilder& plan, int to, PyTypeObject* type, std::vector<std::int32_t> arguments) {
+    const MadeClass* made = MadeClass::find(type);
+    if (made == nullptr)
+        return plan.add_to(to, PlanOp::NewObject, std::move(arguments), reinterpret_cast<PyObject*>(type));
+    PyTypeObject* base = type;
+    while (PyType_HasFeature(base, Py_TPFLAGS_HEAPTYPE)) base = base->tp_base;
+    arguments.insert(arguments.begin(), made->rebuild(plan));
+    plan.add_to(to, PlanOp::Call, std::move(arguments), Ref<>::steal(method_of_class(base, "__new__")).get());
+}
+
+// --- making one -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+[[noreturn]] void cannot_make(Tracer& tracer, const ClassParts& parts, const std::string& why) {
+    tracer.break_graph(BreakKind::UnknownObject,
+                       "class " + std::string(utf8(parts.name)) + " is defined inside the function, and " + why);
+}
+
+/// The base classes as objects.
+Ref<> real_bases(Tracer& tracer, const ClassParts& parts) {
+    Ref<> bases = checked(PyTuple_New(static_cast<Py_ssize_t>(parts.bases.size())));
+    for (std::size_t i = 0; i < parts.bases.size(); ++i) {
+        tracer.realize(parts.bases[i]);
+        const auto* base = cast<ClassValue>(parts.bases[i]);
+        if (base == nullptr) cannot_make(tracer, parts, "one of its bases is not a class");
+        if (Py_TYPE(base->held) != &PyType_Type)
+            cannot_make(tracer, parts, "its metaclass is " + type_name(Py_TYPE(base->held)));
+        PyTypeObject* owner = nullptr;
+        cpython::lookup_in_mro(base->held, interned("__init_subclass__"), &owner);
+        if (owner != &PyBaseObject_Type) cannot_make(tracer, parts, "__init_subclass__ of a base would run");
+        guard_mro(tracer, base->held);
+        PyTuple_SET_ITEM(bases.get(), static_cast<Py_ssize_t>(i), Py_NewRef(base->object()));
+    }
+    return bases;
+}
+
+/// Instances are plain objects with attributes or exceptions: what the plan can make.
+bool has_plain_instances(const PyTypeObject* model) {
+    for (; PyType_HasFeature(const_cast<PyTypeObject*>(model), Py_TPFLAGS_HEAPTYPE); model = model->tp_base)
+        if (model->tp_base == nullptr) return false;
+    return model == &PyBaseObject_Type || PyType_FastSubclass(const_cast<PyTypeObject*>(model),
+                                                              Py_TPFLAGS_BASE_EXC_SUBCLASS) != 0;
+}
+
+bool runs_code_in_type(std::string_view name) {
+    return name == "__init_subclass__" || name == "__class_getitem__" || name == "__set_name__" || name == "__del__" ||
+           name == "__getattribute__" || name == "__mro_entries__";
+}
+
+/// The dict that the model gets: what stands in for the values of the body.
+Ref<> names_of_model(Tracer& tracer, const ClassParts& parts) {
+    Ref<> names = checked(PyDict_New());
+    for (const Table::Entry* entry : parts.names->table.entries()) {
+        PyObject* key = entry->key->object();
+        if (key == nullptr || !PyUnicode_CheckExact(key)) cannot_make(tracer, parts, "a name in its body is no str");
+        tracer.realize(entry->value);
+        if (runs_code_in_type(utf8(key))) cannot_make(tracer, parts, "it has " + std::string(utf8(key)));
+        PyObject* raw = stand_in_for(tracer, entry->value);
+        if (utf8(key) == "__slots__") {
+            Ref<> slots = entry->value->as_constant(tracer);
+            raw = slots ? tracer.keep(std::move(slots)) : nullptr;
+        }
+        if (raw == nullptr) cannot_make(tracer, parts, "its '" + std::string(utf8(key)) + "' is a descriptor");
+        checked(PyDict_SetItem(names.get(), key, raw));
+    }
+    return names;
+}
+
+}  // namespace
+
+Value* make_class(Tracer& tracer, ClassParts parts) {
+    Ref<> bases = real_bases(tracer, parts), names = names_of_model(tracer, parts);
+    Ref<> arguments = checked(PyTuple_Pack(3, parts.name, bases.get(), names.get()));
+    Ref<> made = Ref<>::steal(PyObject_Call(reinterpret_cast<PyObject*>(&PyType_Type), arguments.get(), nullptr));
+    if (!made) tracer.raise_from_python();
+    PyObject* object = tracer.keep(std::move(made));
+    auto* model = reinterpret_cast<PyTypeObject*>(object);
+    if (!has_plain_instances(model)) cannot_make(tracer, parts, "has a builtin base class other than object");
+    Value* value = tracer.constant(object);
+    parts.count = parts.names->table.all().size();
+    tracer.make<MadeClass>(model, value, std::move(parts));
+    return value;
+}
+
+// --- stand-ins ------------------------------------------------------------------------------------------------------
+
+StandIn::StandIn(PyObject* held, Value* value) : held_(held) {
+    stand_ins().emplace(held, value);
+}
+
+StandIn::~StandIn() {
+    stand_ins().erase(held_);
+}
+
+Value* StandIn::behind(PyObject* held) {
+    if (stand_ins().empty()) return nullptr;
+    auto found = stand_ins().find(held);
+    return found == stand_ins().end() ? nullptr : found->second;
 }
 
 }  // namespace stator

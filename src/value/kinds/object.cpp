@@ -398,8 +398,10 @@ int ObjectValue::rebuild(PlanBuilder& plan) {
     if (int known = plan.known(this); known >= 0) return known;
     if (source != nullptr) return rebuild_outside(plan, this);
     if (is_partial_class(class_)) return rebuild_partial(plan, this);
+    if (const MadeClass* made = MadeClass::find(class_)) made->rebuild(plan);
+    if (int known = plan.known(this); known >= 0) return known;
     int to = plan.reserve(this);
-    plan.add_to(to, PlanOp::NewObject, {}, reinterpret_cast<PyObject*>(class_));
+    add_new_object(plan, to, class_, {});
     rebuild_attributes(plan, to, this);
     return to;
 }

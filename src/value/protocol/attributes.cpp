@@ -14,6 +14,8 @@
 #include "value/kinds/dict.h"
 #include "value/kinds/exception.h"
 #include "value/kinds/function.h"
+#include "value/kinds/made_class.h"
+#include "value/kinds/made_descriptor.h"
 #include "value/kinds/object.h"
 #include "value/protocol/operations.h"
 #include "value/protocol/refusal.h"
@@ -32,6 +34,7 @@ bool is_c_callable_descriptor(PyObject* raw) {
 /// The object inside a classmethod, staticmethod or property. These wrappers are immutable, so it is pinned with them.
 Value* wrapped_by(Tracer& tracer, PyObject* raw, const char* part) {
     Ref<> inner = checked(PyObject_GetAttr(raw, interned(part)));
+    if (Value* made = StandIn::behind(inner.get())) return made;
     return tracer.outside(tracer.provenance().pinned(inner.get()), inner.get());
 }
 
@@ -179,7 +182,7 @@ bool changed_class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name
                 met_change = true;
                 if (*known == nullptr) continue;
                 *value = *known;
-                *found = Py_None;  // not a descriptor, like it
+                *found = descriptor_like(tracer, *known);
                 return true;
             }
         }
@@ -199,6 +202,12 @@ bool changed_class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name
 }  // namespace
 
 Value* class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, PyObject** found) {
+    PyObject* of_made = nullptr;
+    if (Value* value = MadeClass::attribute(tracer, type, name, &of_made)) {
+        if (found != nullptr) *found = of_made;
+        tracer.realize(value);
+        return value;
+    }
     if (!tracer.effects().empty()) {
         Value* value = nullptr;
         PyObject* now = nullptr;

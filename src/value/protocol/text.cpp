@@ -75,6 +75,12 @@ Outcome repr_of(Tracer& tracer, Value* value) {
     PyTypeObject* owner = nullptr;
     cpython::lookup_in_mro(value->type(), interned("__repr__"), &owner);
     if (auto text = repr_by(tracer, owner, value)) return *text;
+    // `<module.Class object at 0x...>`
+    if (owner == &PyBaseObject_Type && value->kind == Kind::Object && guard_weakly(tracer, value) != nullptr) {
+        rely_on_name(tracer, tracer.constant(reinterpret_cast<PyObject*>(value->type())),
+                     {"__module__", "__qualname__"});
+        return text_from(tracer, PyObject_Repr(value->object()));
+    }
     break_on(tracer, "repr()", value);
 }
 

@@ -4,6 +4,7 @@
 #include "value/tensor/function_transforms.h"
 
 #include <string>
+#include <tuple>
 
 #include "base/imported.h"
 #include "value/builtins/registry.h"
@@ -61,6 +62,8 @@ Value* unwraps(Tracer& tracer, PyObject* function, const Arguments& arguments) {
 Value* sets_requires_grad(Tracer& tracer, PyObject* function, const Arguments& arguments) {
     auto* tensor = arguments.positional.size() == 1 ? cast<TensorValue>(arguments.positional[0]) : nullptr;
     if (tensor == nullptr) tracer.break_graph(BreakKind::UnsupportedTensor, "requires_grad is set by torch.func");
+    // (A tensor from outside becomes an input when it is first used.)
+    if (tensor->node == nullptr) std::ignore = tensor->as_argument(tracer);
     graph::Node* node = tensor->node;
     Value* same = tracer.recorder().emit_function(function, arguments);
     if (same == tensor) {

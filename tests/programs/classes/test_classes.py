@@ -2,12 +2,15 @@
 
 import abc
 import functools
+import types
 import typing
 
+import pytest
 import torch
 
+import stator
 from tests.support.corpus import Corpus
-from tests.support.harness import T
+from tests.support.harness import Source, T, same
 
 corpus = Corpus()
 core, effects, later_effects = corpus.core, corpus.effects, corpus.later_effects
@@ -682,3 +685,52 @@ def a_metaclass_whose_call_is_a_class(x):
 
 
 test_programs = corpus.test()
+
+
+METHODS = """
+class Base:
+    def step(self, x): return x + 1
+    def other(self, x): return x * 3
+class Child(Base):
+    def step(self, x): return super().step(x) * 2
+class Holder: pass
+child, holder = Child(), Holder()
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "Base.step = lambda self, x: x + 5\n    return child.step(x), Base().step(x)",
+        "Base.added = lambda self, x: x + self.by\n    child.by = 2\n    return child.added(x)",
+        "Base.step = Base.other\n    return child.step(x), Base.step",
+        "old = Child.step\n    Child.step = lambda self, x: old(self, x) + 1\n    return child.step(x)",
+        "del Child.step\n    return child.step(x)",
+        "Child.step = torch.relu\n    return Child.step(x)",
+    ],
+)
+def test_methods_that_the_program_changes(body):
+    text = METHODS + f"def f(x):\n    {body}\n"
+    whole = "relu" not in body
+    same(Source(text), T(3), compare_dynamo=False, stateful=True, fullgraph=whole)
+
+
+def test_repr_of_an_object():
+    text = METHODS + "def f(x):\n    return x + 1, repr(holder), f'{holder}', str([child])"
+    namespace: dict = {}
+    exec(text, namespace)
+    compiled = stator.compile(namespace["f"], fullgraph=True, backend="eager")
+    for change in ("", "holder = Holder()", "Holder.__qualname__ = 'Renamed'", "Holder.__repr__ = lambda self: 'own'"):
+        exec(change, namespace)
+        for _ in range(2):
+            assert compiled(torch.ones(2))[1:] == namespace["f"](torch.ones(2))[1:]
+
+
+def test_simple_namespaces():
+    def program(x):
+        made = types.SimpleNamespace(a=x + 1, b=2)
+        made.c = made.b * 3
+        del made.b
+        return made.a * made.c, hasattr(made, "b"), vars(made), made
+
+    same(program, T(3), compare_dynamo=False)

@@ -140,3 +140,57 @@ def test_contexts_have_values_of_their_own():
     x = torch.ones(2)
     other = contextvars.copy_context()
     assert [int(scaled(x)[0]), int(scaled(x)[0]), int(other.run(scaled, x)[0]), variable.get()] == [1, 2, 1, 3]
+
+
+def test_a_variable_that_the_program_makes():
+    body = (
+        "made = contextvars.ContextVar('made', default=2)\n"
+        "bare = contextvars.ContextVar('bare')\n"
+        "first = made.get()\n"
+        "token = made.set(x + 1)\n"
+        "y = made.get() * first\n"
+        "made.reset(token)\n"
+        "try:\n"
+        "    bare.get()\n"
+        "except LookupError as error:\n"
+        "    y = y + (error.args[0] is bare)\n"
+        "return y * made.get() + bare.get(3), token.var is made"
+    )
+    same(program(body), T(3), compare_dynamo=False)
+
+
+def test_a_variable_that_the_program_makes_leaves_the_call():
+    def run(x):
+        made = contextvars.ContextVar("made", default=x)
+        other = contextvars.ContextVar("other")
+        other.set(x * 2)
+        return made, other, made.set(5)
+
+    def seen(function):
+        made, other, token = contextvars.Context().run(lambda: function(torch.ones(2)))
+        inside = contextvars.copy_context()
+        inside.run(made.set, 1)
+        return made.name, other.name, made.get().tolist(), token.var is made, other in inside
+
+    def in_its_context(function):
+        made, other, token = function(torch.ones(2))
+        found = made.get(), other.get().tolist()
+        made.reset(token)
+        return found, made.get().tolist()
+
+    compiled = stator.compile(run, fullgraph=True, backend="eager")
+    for _ in range(2):
+        assert seen(compiled) == seen(run)
+        assert in_its_context(compiled) == in_its_context(run)
+
+
+def test_a_break_while_a_variable_that_the_program_makes_is_set():
+    body = (
+        "made = contextvars.ContextVar('made', default=2)\n"
+        "token = made.set(x + 1)\n"
+        "print(made.get().sum().item())\n"
+        "y = made.get() * 2\n"
+        "made.reset(token)\n"
+        "return y, made.get()"
+    )
+    same(program(body), T(3), compare_dynamo=False, fullgraph=False, stateful=True)

@@ -213,3 +213,53 @@ def test_a_graph_that_fails_inside_of_a_level():
             note(lambda: tuple(torch.func.jvp(torch.sin, (torch.ones(2),), (torch.ones(2),))))
 
     same_scenario(scenario, "eager")
+
+
+def test_requires_grad_of_an_input_inside_of_a_level():
+    def program(x):
+        level = functorch._grad_increment_nesting()
+        functorch.set_inplace_requires_grad_allowed(True)
+        torch._functorch.eager_transforms._set_tensor_requires_grad(x)
+        functorch.set_inplace_requires_grad_allowed(False)
+        functorch._grad_decrement_nesting()
+        return x + level
+
+    for _ in range(2):
+        found = []
+        for f in (program, stator.compile(program, fullgraph=True, backend="eager")):
+            x = torch.arange(3.0)
+            result = f(x)
+            result.sum().backward()
+            found.append((result.tolist(), result.requires_grad, x.requires_grad, x.grad.tolist()))
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("is_disabled", [False, True])
+def test_a_transform_where_hooks_on_saved_tensors_are_disabled(is_disabled):
+    message = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message
+    disable, enable = torch._C._autograd._saved_tensors_hooks_disable, torch._C._autograd._saved_tensors_hooks_enable
+
+    def by_context(x):
+        with torch.autograd.graph.disable_saved_tensors_hooks("inner"):
+            return torch.func.grad(lambda x: x.sin().sum())(x), message()
+
+    def by_hand(x):
+        disable("inner")
+        gradient = torch.func.grad(lambda x: x.sin().sum())(x)
+        inside = message()
+        enable()
+        return gradient, inside
+
+    for program in (by_context, by_hand):
+        compiled = stator.compile(program, fullgraph=True, backend="eager")
+        for _ in range(2):
+            found = []
+            for f in (program, compiled):
+                if is_disabled:
+                    disable("outer")
+                try:
+                    gradient, inside = f(torch.arange(3.0))
+                    found.append((gradient.tolist(), inside, message()))
+                finally:
+                    enable()
+            assert found[0] == found[1]

@@ -1,0 +1,59 @@
+/// Class statements, and `type(name, bases, names)`.
+#include "base/names.h"
+#include "base/python_error.h"
+#include "value/builtins/library.h"
+#include "value/kinds/dict.h"
+#include "value/kinds/function.h"
+#include "value/kinds/made_class.h"
+#include "value/kinds/sequence.h"
+#include "value/protocol/operations.h"
+#include "value/tracer.h"
+
+namespace stator {
+
+namespace {
+
+[[noreturn]] void refuse(Tracer& tracer, const std::string& why) {
+    tracer.break_graph(BreakKind::UnknownObject, "a class is defined inside the function " + why);
+}
+
+Task build_class(Tracer& tracer, FunctionValue* body, ClassParts parts) {
+    Value* cell = co_await push_class_body(tracer, body, parts.names);
+    parts.names->remove(tracer, tracer.constant(interned("__classcell__")));
+    Value* made = make_class(tracer, std::move(parts));
+    if (auto* own_class = cast<CellValue>(cell)) own_class->set(tracer, made);
+    co_return made;
+}
+
+/// `__build_class__(body, name, *bases)`.
+Outcome class_statement(Tracer& tracer, const Arguments& arguments) {
+    if (!arguments.keywords.empty()) refuse(tracer, "with a metaclass or other keyword arguments");
+    if (arguments.positional.size() < 2) refuse(tracer, "by an unusual call");
+    auto* body = cast<FunctionValue>(arguments.positional[0]);
+    PyObject* name = arguments.positional[1]->object();
+    if (body == nullptr || name == nullptr || !PyUnicode_CheckExact(name)) refuse(tracer, "by an unusual call");
+    ClassParts parts{name, {arguments.positional.begin() + 2, arguments.positional.end()}, tracer.make<DictValue>()};
+    return tracer.start(build_class(tracer, body, std::move(parts)));
+}
+
+}  // namespace
+
+Outcome make_class_of(Tracer& tracer, const Arguments& arguments) {
+    if (arguments.positional.size() != 3 || !arguments.keywords.empty()) refuse(tracer, "by an unusual call of type()");
+    for (Value* argument : arguments.positional) tracer.realize(argument);
+    Ref<> name = arguments.positional[0]->as_constant(tracer);
+    auto* bases = cast<TupleValue>(arguments.positional[1]);
+    auto* names = cast<DictValue>(arguments.positional[2]);
+    if (!name || !PyUnicode_CheckExact(name.get()) || bases == nullptr || names == nullptr)
+        refuse(tracer, "by an unusual call of type()");
+    DictValue* own = copy_dict(tracer, names);
+    if (own->find(tracer, interned("__module__")) == nullptr)
+        own->insert(tracer, tracer.constant(interned("__module__")), module_of_caller(tracer));
+    return make_class(tracer, {tracer.keep(std::move(name)), bases->all(tracer), own});
+}
+
+void register_class_statements(Handlers& handlers) {
+    handlers.add("builtins", "__build_class__", class_statement);
+}
+
+}  // namespace stator
