@@ -22,7 +22,7 @@
 #include "value/protocol/operations.h"
 #include "value/protocol/reachable.h"
 #include "value/recorder.h"
-#include "value/tensor/function_transforms.h"
+#include "value/tensor/computing_functions.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
 #include "value/tracer.h"
@@ -199,7 +199,6 @@ std::vector<const Value*> reachable_by_hook(Tracer& tracer, Value* hook) {
 
 /// Traces the hook with a placeholder for the gradient, into a separate graph.
 Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
-    expect_no_transform(tracer, "a hook on a tensor");
     if (tensor->meta->prototype != nullptr)
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "a hook is registered on a result of class " + type_name(tensor->meta->python_class));
@@ -255,6 +254,20 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     co_return tracer.make<HandleValue>(tensor, hook, nullptr);
 }
 
+/// Inside of a function transform the node registers the program's own hook, at once: what the transform computes
+/// depends on it.
+Value* hook_in_transform(Tracer& tracer, TensorValue* tensor, Value* hook) {
+    static PyObject* const registration = imported("stator.hooks", "RegisterHook");
+    auto* function = cast<FunctionValue>(hook);
+    if (function == nullptr) refuse(tracer, "a hook on a tensor inside of a torch.func transform is no function");
+    expect_only_computes(tracer, function, {"a hook on a tensor inside of a torch.func transform", true});
+    Ref<> real = real_hook(tracer, hook, Cells::Settled);
+    if (!real) refuse(tracer, "a hook on a tensor inside of a torch.func transform captures values that may change");
+    PyObject* registers = tracer.keep(checked(PyObject_CallOneArg(registration, real.get())));
+    tracer.recorder().emit_transform(registers, Arguments::of(tensor));
+    return tracer.make<HandleValue>(tensor, hook, nullptr);
+}
+
 enum class When { Gradient, Accumulated };
 
 template <When kWhen>
@@ -280,6 +293,7 @@ Outcome method_register_hook(Tracer& tracer, const Arguments& arguments) {
     if (tensor->source != nullptr || kWhen == When::Accumulated)
         refuse(tracer, "a hook is registered on an input that is not a leaf");
     if (tensor->is_row) refuse(tracer, "a hook is registered on a tensor obtained by iterating over another tensor");
+    if (tracer.recorder().is_in_transform()) return hook_in_transform(tracer, tensor, hook);
     return tracer.start(hook_inside(tracer, tensor, hook));
 }
 
