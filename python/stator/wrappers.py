@@ -4,9 +4,27 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
+
+
+def _code_inside(function: Any, name: str) -> CodeType:
+    return next(one for one in function.__code__.co_consts if isinstance(one, CodeType) and one.co_name == name)
+
+
+CODE_OF_DISABLED = _code_inside(torch._disable_dynamo, "inner")
+"""Of what `torch._disable_dynamo` makes of a function."""
+
+
+def exported_constructor(function: FunctionType) -> Any:
+    """The `__init__` that is marked with `mark_subclass_constructor_exportable_experimental`, if it is that which was
+    disabled."""
+    from torch._export.wrappers import mark_subclass_constructor_exportable_experimental as mark
+
+    held = getattr(function, "__wrapped__", None)
+    return held if getattr(held, "__code__", None) is _code_inside(mark, "wrapper") else None
 
 
 def maker(*arguments: Any, **keywords: Any) -> Callable[[], torch.Tensor]:

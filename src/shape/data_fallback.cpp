@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/imported.h"
 #include "base/python_error.h"
 #include "shape/fake_call.h"
 #include "shape/may_fail.h"
@@ -55,18 +56,43 @@ class Reader : public ResultReader {
     const std::vector<Ref<>>& arguments_;
 };
 
+/// `torch.ops.aten.mul` and its overloads, as long as their results share no memory with their arguments, whatever the
+/// sizes are: what shares memory (`reshape`) is not seen in FakeTensors of unknown sizes.
+bool makes_new_tensors(const Question& question) {
+    static PyObject* const tell = imported("stator.operators", "makes_new_tensors");
+    if (question.kind != graph::NodeKind::Function) return false;
+    Ref<> answer = Ref<>::steal(PyObject_CallOneArg(tell, question.target.get()));
+    PyErr_Clear();
+    return answer.get() == Py_True;
+}
+
+/// Notes the arguments that the operation writes to. It must leave their sizes as they were.
+void note_writes(const PythonSymbols& symbols, const FakeCall& call, const std::vector<std::vector<Dim>>& before,
+                 const torch_room::OperationEffects& effects, Answer& answer) {
+    for (std::size_t i = 0; i < call.fakes().size(); ++i) {
+        PyObject* const fake = call.fakes()[i].get();
+        if (std::ranges::find(effects.written, torch_room::storage_identity(fake)) == effects.written.end()) continue;
+        if (symbols.layout_of(fake) != before[i]) throw NoSuchForm{};
+        answer.written.push_back(static_cast<int>(i));
+    }
+}
+
 }  // namespace
 
 std::optional<Answer> answer_for_data(Store& store, const Question& question) {
-    if (question.data_sizes == nullptr || !is_custom(question)) return std::nullopt;
+    if (question.data_sizes == nullptr) return std::nullopt;
+    if (!is_custom(question) && !makes_new_tensors(question)) return std::nullopt;
     try {
         const PythonSymbols symbols(question.data_sizes->numbers);
         FakeCall call(symbols.mode(), question, [&](Dim dim) { return symbols.number(dim); });
         if (call.has_wrapper()) return std::nullopt;
+        std::vector<std::vector<Dim>> before;
+        for (const Ref<>& fake : call.fakes()) before.push_back(symbols.layout_of(fake.get()));
         torch_room::OperationEffects effects;
         Ref<> returned = call.run(question, &effects);
-        if (!effects.written.empty()) return std::nullopt;
         Answer answer;
+        answer.may_fail = true;
+        note_writes(symbols, call, before, effects, answer);
         answer.random = effects.random;
         answer.side_effect = effects.side_effect;
         answer.result = Reader(store, symbols, call.fakes()).read_returned(returned.get(), answer);

@@ -132,7 +132,7 @@ const Answer& infer(Arena& arena, const Question& question) {
         const bool holds_here_alone = has_dynamic_sizes && answer.status == Status::Ok && !own.were_made();
         if (holds_here_alone && !generalize(*store, question, answer, kept)) specialize(question);
     }
-    answer.may_fail = may_fail(question);
+    answer.may_fail = answer.may_fail || may_fail(question);
     if (!key.is_cacheable() || own.were_made() || is_asked_again) {
         ++counters.uncached;
         return for_arena_alone(arena, std::move(answer), std::move(kept));

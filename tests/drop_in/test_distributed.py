@@ -115,6 +115,63 @@ distributed.destroy_process_group()
 """
 
 
+PLACEMENTS = """
+import os, torch, stator
+from torch import distributed
+from torch.testing._internal.distributed.fake_pg import FakeStore
+distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+mesh = init_device_mesh("cpu", (2,))
+
+def made(x, d):
+    return DTensor.from_local(x, mesh, [Shard(0)], run_check=False) * 2
+
+def redistributed(x, d):
+    return d.redistribute(placements=[Replicate()]).to_local() + 1
+
+def with_gradients(x, d):
+    return d.redistribute(mesh, [Shard(dim=1)]).to_local(grad_placements=[Shard(1)])
+
+def asked(x, d):
+    one = d.placements[0]
+    if one == Shard(0) and one != Replicate() and one.is_shard() and one.is_shard(0) and not one.is_replicate():
+        return x * (one.dim + 2), Partial("sum").reduce_op, Replicate().is_replicate(), Partial().is_partial()
+
+def returned(x, d):
+    return x + 1, Shard(x.dim() - 1), [Partial("max")]
+
+def wrong(x, d):
+    try:
+        return Shard("a")
+    except TypeError as error:
+        return type(error), x + 1
+
+def parts(value):
+    if isinstance(value, DTensor):
+        return value.placements, value.to_local().tolist()
+    if isinstance(value, torch.Tensor):
+        return value.tolist()
+    return [parts(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+x = torch.arange(8.0).reshape(4, 2)
+for program in (made, redistributed, with_gradients, asked, returned, wrong):
+    for backend in ("eager", "aot_eager"):
+        compiled = stator.compile(program, backend=backend, fullgraph=program is not wrong)
+        for placements in ([Shard(0)], [Shard(0)], [Shard(1)]):
+            if program is asked and placements != [Shard(0)]:
+                continue
+            d = DTensor.from_local(x, mesh, placements, run_check=False)
+            assert parts(compiled(x, d)) == parts(program(x, d)), program
+print("done", flush=True)
+os._exit(0)
+"""
+
+
+def test_placements_made_in_the_program():
+    assert Fresh(PLACEMENTS).printed().splitlines()[-1] == "done"
+
+
 PIPELINE = """
 import sys, torch, stator
 from torch import distributed, nn

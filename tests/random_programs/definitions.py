@@ -33,6 +33,28 @@ def opaque_raise(n):
 def opaque_call(fn, t):
     return fn(t).dim()
 """,
+    "Cubed": """
+class Cubed(torch.autograd.Function):
+    generate_vmap_rule = True
+    @staticmethod
+    def forward(x):
+        return x * x * x
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.factor = 5
+    @staticmethod
+    def backward(ctx, gradient):
+        x, = ctx.saved_tensors
+        return gradient * x * ctx.factor
+""",
+    "hooked": """
+def hooked(t):
+    t = t * 2
+    if t.requires_grad:
+        t.register_hook(lambda gradient: gradient * 3)
+    return t.sum()
+""",
     "stack": """
 def stack():
     frame, found = sys._getframe(1), []

@@ -135,6 +135,28 @@ graph::Node* GraphRecorder::add_item(graph::Node* node, std::size_t index, const
     return item;
 }
 
+namespace {
+
+PyCodeObject* code_of_tree_map() {
+    static PyObject* const function = imported("torch.utils._pytree", "tree_map");
+    return reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+}
+
+/// Whether PyTorch's own code takes a tree apart for `tree_map`. torch._dynamo maps the leaves without that code, whose
+/// variables would name them.
+bool is_in_tree_map(const CallStack& stack) {
+    PyCodeObject* const tree_map = code_of_tree_map();
+    for (auto frame = stack.frames.rbegin(); frame != stack.frames.rend(); ++frame) {
+        if ((*frame)->is_task) return false;
+        PyCodeObject* const code = static_cast<const BytecodeFrame*>(*frame)->function->code;
+        if (code == tree_map) return true;
+        if (code->co_filename != tree_map->co_filename) return false;
+    }
+    return false;
+}
+
+}  // namespace
+
 void GraphRecorder::name_after(Value* value, Borrowed<> variable) {
     auto* array = cast<ArrayValue>(value);
     auto* object = cast<TensorObjectValue>(value);
@@ -142,6 +164,7 @@ void GraphRecorder::name_after(Value* value, Borrowed<> variable) {
                           : object != nullptr ? object->payload
                                               : cast<TensorValue>(value);
     if (tensor == nullptr || tensor->node == nullptr || tensor->node->kind == graph::NodeKind::Placeholder) return;
+    if (!tensor->node->is_named && is_in_tree_map(stack_)) return;
     if (deferred_graphs_.is_open()) deferred_graphs_.note_name(tensor->node, std::string(utf8(variable)));
     graph_->name_after(tensor->node, utf8(variable));
 }

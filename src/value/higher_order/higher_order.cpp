@@ -26,7 +26,23 @@ Outcome call_as_operation(Tracer& tracer, PyObject* operation, const Arguments& 
     return tracer.recorder().emit_function(operation, arguments);
 }
 
+/// `dynamo_bypassing_wrapper(wrapper, function, *arguments)`, which is `wrapper(function)(*arguments)`.
+Task call_wrapped(Tracer& tracer, Arguments given) {
+    Value* wrapper = given.positional[0];
+    Value* function = given.positional[1];
+    given.positional.erase(given.positional.begin(), given.positional.begin() + 2);
+    Value* wrapped = co_await operations::call(tracer, wrapper, Arguments::of(function));
+    co_return co_await operations::call(tracer, wrapped, given);
+}
+
+Outcome call_bypassing_wrapper(Tracer& tracer, PyObject*, const Arguments& arguments) {
+    if (arguments.positional.size() < 2)
+        tracer.break_graph(BreakKind::UnsupportedTensor, "dynamo_bypassing_wrapper is called without a function");
+    return tracer.start(call_wrapped(tracer, arguments));
+}
+
 constexpr Named kOperations[] = {
+    {"dynamo_bypassing_wrapper", call_bypassing_wrapper},
     {"cond", call_cond},
     {"wrap", call_wrap},
     {"wrap_with_set_grad_enabled", call_wrap_with_grad_mode},

@@ -35,6 +35,17 @@ void give_stacked_results(Tracer& tracer, graph::Node* node, const TracedFunctio
     tracer.deferred_graphs().give_results(node, results, metas);
 }
 
+/// torch._dynamo takes containers of results apart with PyTorch's own code, and names the nodes after its variable.
+void name_items(TracedFunction& traced) {
+    if (traced.outputs.values.size() == 1 && traced.outputs.values[0] == traced.result) return;
+    Subgraph& subgraph = traced.subgraph;
+    for (const graph::Argument& output : subgraph.outputs)
+        for (std::size_t i = 0; i < subgraph.nodes.size(); ++i)
+            if (output.kind == graph::Argument::Kind::Node && output.node == subgraph.nodes[i] &&
+                subgraph.variables[i].empty())
+                subgraph.variables[i] = "child";
+}
+
 Value* emit(Tracer& tracer, const Map& call, const TracedFunction& traced, Dim count) {
     DeferredGraphs& graphs = tracer.deferred_graphs();
     std::vector<graph::Argument> rows = as_arguments(tracer, call.rows);
@@ -80,6 +91,7 @@ Task run_map(Tracer& tracer, Map call) {
     for (Value* output : traced.outputs.values)
         if (output->kind != Kind::Tensor && output->object() != Py_None)
             trace.refuse("the function returns a " + output->print());
+    name_items(traced);
     co_return emit(tracer, call, traced, count);
 }
 

@@ -42,6 +42,7 @@ struct Wrap {
     bool may_alias = true;          // results may share memory with operands
     bool is_one_node = false;       // for autograd
     bool is_shared = false;         // equal subgraphs are one
+    bool names_results = true;      // after the variables of the program
     std::optional<bool> grad = {};  // the grad mode that it sets
 };
 
@@ -103,6 +104,19 @@ void emit(Tracer& tracer, const Wrap& call, Subgraph subgraph, std::span<TensorV
     for (const TensorValue* result : results)
         metas.push_back(call.is_one_node ? result_meta(tracer, *result->meta, gradient) : result->meta);
     graphs.give_results(node, results, metas);
+    if (!call.names_results)
+        for (const TensorValue* result : results) result->node->is_named = true;
+}
+
+/// To the program a tensor from outside that the function returns is the same object. It is an operand, as with
+/// torch._dynamo.
+void add_operands(Tracer& tracer, Subgraph& subgraph, std::span<TensorValue* const> tensors) {
+    for (TensorValue* tensor : tensors) {
+        tracer.realize(tensor);
+        const graph::Argument operand = tensor->as_argument(tracer);
+        if (std::ranges::find(subgraph.lifted, operand.node) == subgraph.lifted.end())
+            subgraph.lifted.push_back(operand.node);
+    }
 }
 
 Task run_wrapped(Tracer& tracer, Wrap call) {
@@ -122,10 +136,14 @@ Task run_wrapped(Tracer& tracer, Wrap call) {
         outputs.values.assign(results.begin(), results.end());
         trace.expect_fresh_outputs(outputs);
     }
+    std::vector<TensorValue*> returned_as_they_are;
+    for (TensorValue* one : results)
+        if (!tracer.deferred_graphs().is_made_inside(one)) returned_as_they_are.push_back(one);
     std::erase_if(results, [&](const TensorValue* one) { return !tracer.deferred_graphs().is_made_inside(one); });
     settle_views(tracer, results);
     std::vector<Value*> outputs(results.begin(), results.end());
     Subgraph subgraph = tracer.deferred_graphs().end_subgraph(outputs);
+    if (call.may_alias) add_operands(tracer, subgraph, returned_as_they_are);
     if (call.grad) tracer.modes().set(modes);
     emit(tracer, call, std::move(subgraph), results);
     co_return result;
@@ -192,6 +210,7 @@ Outcome call_hints_wrapper(Tracer& tracer, PyObject* operation, const Arguments&
     call.arguments.positional = items_of(tracer, trace, given[0]);
     call.module = "hints_wrapper_body";
     call.takes_operands_in_tuple = call.takes_dict = true;
+    call.names_results = false;
     return tracer.start(run_wrapped(tracer, std::move(call)));
 }
 

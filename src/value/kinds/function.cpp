@@ -455,6 +455,16 @@ Value* assumed_constant(Tracer& tracer, PyObject* function, const Arguments& arg
     return tracer.outside(tracer.provenance().pinned(tensor), tensor);
 }
 
+/// The `__init__` of a tensor subclass that is marked so that `torch.export` sees it. It has to be disabled for
+/// TorchDynamo then, which does something of its own with it: what it does is no secret. Null for other functions.
+PyObject* exported_constructor(PyObject* function) {
+    static PyObject* const code_of_disabled = imported("stator.wrappers", "CODE_OF_DISABLED");
+    static PyObject* const constructor_of = imported("stator.wrappers", "exported_constructor");
+    if (PyFunction_GET_CODE(function) != code_of_disabled) return nullptr;
+    Ref<> constructor = checked(PyObject_CallOneArg(constructor_of, function));
+    return constructor.get() == Py_None ? nullptr : constructor.get();  // (which the function keeps)
+}
+
 /// A call of a function that a decorator of PyTorch has marked; nothing for other functions.
 std::optional<Outcome> call_marked(Tracer& tracer, FunctionValue* function, const Arguments& arguments) {
     PyObject* outside = function->outside;
@@ -466,6 +476,11 @@ std::optional<Outcome> call_marked(Tracer& tracer, FunctionValue* function, cons
         make_optimizer_state(tracer, original, arguments);
         if (original == outside) return std::nullopt;
         return operations::call(tracer, tracer.outside(tracer.provenance().pinned(original), original), arguments);
+    }
+    if (PyObject* constructor = exported_constructor(outside)) {
+        guard_identity(tracer, function);
+        return operations::call(tracer, tracer.outside(tracer.provenance().pinned(constructor), constructor),
+                                arguments);
     }
     if (is_disabled(outside))
         tracer.break_graph(BreakKind::DisabledFunction,

@@ -30,7 +30,7 @@
 #include "value/protocol/reachable.h"
 #include "value/recorder.h"
 #include "value/tensor/dynamic_sizes.h"
-#include "value/tensor/function_transforms.h"
+#include "value/tensor/functions_in_transforms.h"
 #include "value/tensor/marked_functions.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
@@ -532,7 +532,6 @@ Outcome method_apply(Tracer& tracer, const Arguments& arguments) {
     if (!arguments.keywords.empty() && checked(PyObject_CallNoArgs(takes_keywords)).get() != Py_True)
         refuse(tracer, "is applied with keyword arguments");
     tracer.realize(function);
-    expect_no_transform(tracer, "a torch.autograd.Function is applied");
     if (has_tensor_object(arguments)) refuse(tracer, "takes a tensor subclass");
     if (torch_room::is_marked_in_graph(function->object())) {
         Ref<> bound = checked(PyObject_GetAttrString(function->object(), "apply"));
@@ -543,6 +542,7 @@ Outcome method_apply(Tracer& tracer, const Arguments& arguments) {
     // Module backward hooks are registered on its autograd node, and count the inputs of that node.
     static PyObject* const of_hooks = imported("torch.nn.modules._functions", "BackwardHookFunction");
     if (function->object() == of_hooks) refuse(tracer, "of a module's backward hook is applied");
+    if (tracer.recorder().is_in_transform()) return apply_in_transform(tracer, function, arguments);
     Application call{function, {arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords};
     return tracer.start(apply(tracer, std::move(call)));
 }

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "torch/known.h"
 #include "torch/wrappers.h"
+#include "value/builtins/builtin.h"
 #include "value/kinds/constant.h"
 #include "value/kinds/sequence.h"
 #include "value/recorder.h"
@@ -104,9 +105,65 @@ Outcome device_mesh(Tracer& tracer, const Arguments& arguments) {
     return lasting_attribute(tracer, "device_mesh", arguments);
 }
 
+constexpr char kPlacements[] = "torch.distributed.tensor.placement_types";
+constexpr char kShard[] = "Shard", kReplicate[] = "Replicate", kPartial[] = "Partial", kStrided[] = "_StridedShard";
+constexpr char kIsShard[] = "is_shard", kIsReplicate[] = "is_replicate", kIsPartial[] = "is_partial";
+constexpr char kDimension[] = "dim", kReduction[] = "reduce_op";
+
+/// A placement never changes, so one that the program makes of constants is a constant.
+template <const char* kName>
+Outcome make_placement(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const type = imported(kPlacements, kName);
+    if (Value* made = fold(tracer, type, arguments)) return made;
+    tracer.break_graph(BreakKind::UnsupportedTensor,
+                       std::string("a placement ") + kName + " is made of something that is no constant");
+}
+
+/// `placement.is_shard(...)`, or a property, whose getter is called.
+template <const char* kName, bool kIsProperty>
+Outcome ask_placement(Tracer& tracer, const Arguments& arguments) {
+    ConstantArguments constants;
+    Value* placement = arguments.positional.empty() ? nullptr : arguments.positional[0];
+    Ref<> object = placement == nullptr ? Ref<>() : placement->as_constant(tracer);
+    Arguments others = arguments;
+    if (placement != nullptr) others.positional.erase(others.positional.begin());
+    if (!object || !constants.take(tracer, others))
+        tracer.break_graph(BreakKind::UnsupportedTensor, std::string(kName) + " of a placement that is no constant");
+    Ref<> held = checked(PyObject_GetAttrString(object.get(), kName));
+    if (kIsProperty) return tracer.fresh(std::move(held));
+    Ref<> answer = constants.call(held.get());
+    if (!answer) tracer.raise_from_python();
+    return tracer.fresh(std::move(answer));
+}
+
+template <const char* kName>
+void register_placement(Handlers& handlers) {
+    handlers.add_once_imported(kPlacements, kName, make_placement<kName>);
+}
+
+/// The C functions of each class.
+void register_questions(Handlers& handlers, std::initializer_list<const char*> names, Handler handler) {
+    for (const char* name : names) handlers.add_once_imported(kPlacements, name, handler);
+}
+
+void register_placements(Handlers& handlers) {
+    register_placement<kShard>(handlers);
+    register_placement<kReplicate>(handlers);
+    register_placement<kPartial>(handlers);
+    register_placement<kStrided>(handlers);
+    register_questions(handlers, {"Placement.is_shard", "Shard.is_shard", "_StridedShard.is_shard"},
+                       ask_placement<kIsShard, false>);
+    register_questions(handlers, {"Placement.is_replicate", "Replicate.is_replicate"},
+                       ask_placement<kIsReplicate, false>);
+    register_questions(handlers, {"Placement.is_partial", "Partial.is_partial"}, ask_placement<kIsPartial, false>);
+    register_questions(handlers, {"Shard.dim.fget.__func__", "_StridedShard.dim.fget.__func__"}, ask_placement<kDimension, true>);
+    register_questions(handlers, {"Partial.reduce_op.fget.__func__"}, ask_placement<kReduction, true>);
+}
+
 }  // namespace
 
 void register_distributed_tensors(Handlers& handlers) {
+    register_placements(handlers);
     auto add = [&](const char* name, Handler handler) {
         handlers.add_once_imported("torch.distributed.tensor._api", name, handler);
     };

@@ -22,7 +22,7 @@
 #include "value/protocol/operations.h"
 #include "value/protocol/reachable.h"
 #include "value/recorder.h"
-#include "value/tensor/function_transforms.h"
+#include "value/tensor/computing_functions.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
 #include "value/tracer.h"
@@ -199,10 +199,6 @@ std::vector<const Value*> reachable_by_hook(Tracer& tracer, Value* hook) {
 
 /// Traces the hook with a placeholder for the gradient, into a separate graph.
 Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
-    expect_no_transform(tracer, "a hook on a tensor");
-    if (tensor->meta->prototype != nullptr)
-        tracer.break_graph(BreakKind::UnsupportedTensor,
-                           "a hook is registered on a result of class " + type_name(tensor->meta->python_class));
     static PyObject* const stand_in = imported("torch", "empty_like");
     static PyObject* const registration = imported("stator.hooks", "RegisterHook");
     static PyObject* const traced_registration = imported("stator.hooks", "RegisterTracedHook");
@@ -255,6 +251,33 @@ Task hook_inside(Tracer& tracer, TensorValue* tensor, Value* hook) {
     co_return tracer.make<HandleValue>(tensor, hook, nullptr);
 }
 
+/// The program's own hook as the target of a node that registers it, if it only computes.
+PyObject* own_registration(Tracer& tracer, Value* hook, const std::string& name) {
+    static PyObject* const registration = imported("stator.hooks", "RegisterHook");
+    auto* function = cast<FunctionValue>(hook);
+    if (function == nullptr) refuse(tracer, name + " is no function");
+    expect_only_computes(tracer, function, {name, /*is_called_later=*/true});
+    Ref<> real = real_hook(tracer, hook, Cells::Settled);
+    if (!real) refuse(tracer, name + " captures values that may change");
+    return tracer.keep(checked(PyObject_CallOneArg(registration, real.get())));
+}
+
+/// Inside of a function transform the node registers the program's own hook, at once: what the transform computes
+/// depends on it.
+Value* hook_in_transform(Tracer& tracer, TensorValue* tensor, Value* hook) {
+    PyObject* registers = own_registration(tracer, hook, "a hook on a tensor inside of a torch.func transform");
+    tracer.recorder().emit_transform(registers, Arguments::of(tensor));
+    return tracer.make<HandleValue>(tensor, hook, nullptr);
+}
+
+/// A hook on a result of a wrapper subclass gets a gradient of such a class, which only PyTorch can make.
+Value* hook_on_wrapper(Tracer& tracer, TensorValue* tensor, Value* hook) {
+    const std::string name = "a hook on a result of class " + type_name(tensor->meta->python_class);
+    if (tracer.deferred_graphs().is_open()) refuse(tracer, name + " in a backward pass or a higher-order operation");
+    tracer.recorder().emit_effect(own_registration(tracer, hook, name), Arguments::of(tensor));
+    return tracer.make<HandleValue>(tensor, hook, nullptr);
+}
+
 enum class When { Gradient, Accumulated };
 
 template <When kWhen>
@@ -280,6 +303,8 @@ Outcome method_register_hook(Tracer& tracer, const Arguments& arguments) {
     if (tensor->source != nullptr || kWhen == When::Accumulated)
         refuse(tracer, "a hook is registered on an input that is not a leaf");
     if (tensor->is_row) refuse(tracer, "a hook is registered on a tensor obtained by iterating over another tensor");
+    if (tracer.recorder().is_in_transform()) return hook_in_transform(tracer, tensor, hook);
+    if (tensor->meta->prototype != nullptr) return hook_on_wrapper(tracer, tensor, hook);
     return tracer.start(hook_inside(tracer, tensor, hook));
 }
 

@@ -1,11 +1,10 @@
 /// Nodes of the graph enter and leave hooks on saved tensors, and PyTorch calls the program's own functions where an
 /// operation of the graph saves a tensor. A hook that packs is called while the graph runs, so it must neither change
-/// anything nor read what the program changes (python/stator/saved_tensors.py). One that unpacks is called in the
+/// anything nor read what the program changes (computing_functions.h). One that unpacks is called in the
 /// backward pass, after all side effects of the region: it may do anything.
 #include "value/tensor/saved_tensors.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/imported.h"
 #include "base/python_error.h"
@@ -14,11 +13,10 @@
 #include "value/builtins/registry.h"
 #include "value/deferred_graph.h"
 #include "value/kinds/constant.h"
-#include "value/kinds/dict.h"
 #include "value/kinds/function.h"
-#include "value/kinds/python_module.h"
 #include "value/kinds/sequence.h"
 #include "value/recorder.h"
+#include "value/tensor/computing_functions.h"
 #include "value/tensor/function_modes.h"
 #include "value/tensor/hooks.h"
 #include "value/torch_modes.h"
@@ -37,75 +35,12 @@ PyObject* enter_function() {
     tracer.break_graph(BreakKind::UnsupportedTensor, "hooks on saved tensors: " + why);
 }
 
-bool is_builtin_that_computes(PyObject* object) {
-    static const std::array known = {imported("builtins", "len"),        imported("builtins", "tuple"),
-                                     imported("builtins", "isinstance"), imported("builtins", "int"),
-                                     imported("builtins", "float"),      imported("builtins", "bool")};
-    return std::ranges::find(known, object) != known.end();
-}
-
-bool is_module_of_torch(const Value* value) {
-    const auto* module = cast<PythonModuleValue>(value);
-    if (module == nullptr) return false;
-    const char* name = PyModule_GetName(module->held);
-    if (name == nullptr) PyErr_Clear();
-    return name != nullptr && (std::string_view(name) == "torch" || std::string_view(name).starts_with("torch."));
-}
-
-/// What a variable of the hook holds may be any number or string, PyTorch itself, and functions that only compute.
-void check_variable(Tracer& tracer, Value* value, PyObject* name) {
-    if (value != nullptr) {
-        tracer.realize(value);
-        if (is_module_of_torch(value)) return;
-        if (value->source != nullptr && value->object() != nullptr && is_builtin_that_computes(value->object())) {
-            tracer.guard({GuardKind::Identity, value->source, value->object()});
-            return;
-        }
-        if (is_immutable_constant(tracer, value)) return;
-    }
-    refuse(tracer, "the one that packs reads " + std::string(utf8(name)) + ", which is no constant");
-}
-
-/// A global of the function. The hook reads the real one, which must be as the trace sees it.
-Value* global_of(Tracer& tracer, const FunctionValue* function, PyObject* name) {
-    for (PyObject* dict : {function->globals, function->builtins}) {
-        if (dict == nullptr || !PyDict_CheckExact(dict)) refuse(tracer, "the globals of one are not a plain dict");
-        auto* names = static_cast<DictValue*>(tracer.outside(tracer.provenance().pinned(dict), dict));
-        tracer.realize(names);
-        if (names->changed) refuse(tracer, "one reads globals, and the program has assigned to some");
-        if (Value* found = names->find(tracer, name)) return found;
-    }
-    return nullptr;
-}
-
-void check_reads(Tracer& tracer, FunctionValue* function) {
-    static PyObject* const reads_of = imported("stator.saved_tensors", "reads_of");
-    Ref<> reads = checked(PyObject_CallOneArg(reads_of, reinterpret_cast<PyObject*>(function->code)));
-    if (PyUnicode_Check(reads.get())) refuse(tracer, "the one that packs " + std::string(utf8(reads.get())));
-    PyObject *globals = PyTuple_GET_ITEM(reads.get(), 0), *cells = PyTuple_GET_ITEM(reads.get(), 1);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(globals); ++i) {
-        PyObject* name = tracer.keep(Ref<>::share(PyTuple_GET_ITEM(globals, i)));
-        check_variable(tracer, global_of(tracer, function, name), name);
-    }
-    Ref<> free = checked(PyCode_GetFreevars(function->code));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(free.get()); ++i) {
-        PyObject* name = PyTuple_GET_ITEM(free.get(), i);
-        if (checked(PySequence_Contains(cells, name)) == 0) continue;
-        CellValue* cell = function->closure_cell(tracer, static_cast<std::size_t>(i));
-        Value* held = cell->get(tracer);
-        const bool is_as_found = held != nullptr && held->source != nullptr && held->source->parent == cell->source;
-        if (cell->source != nullptr && !is_as_found)
-            refuse(tracer, "the one that packs reads " + std::string(utf8(name)) + ", which the program has changed");
-        check_variable(tracer, held, name);
-    }
-}
-
 /// The hook that packs as an object that the graph can hold.
 Ref<> packing(Tracer& tracer, Value* hook) {
     tracer.realize(hook);
     auto* function = cast<FunctionValue>(hook);
     if (function == nullptr) refuse(tracer, "the one that packs is no Python function");
-    check_reads(tracer, function);
+    expect_only_computes(tracer, function, {"hooks on saved tensors: the one that packs"});
     Ref<> real = real_hook(tracer, hook, Cells::Settled);
     if (!real) refuse(tracer, "the one that packs captures values that may change");
     return real;

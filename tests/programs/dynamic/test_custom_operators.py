@@ -16,6 +16,8 @@ torch.library.define("stator_sizes::twice", "(Tensor x) -> Tensor")
 torch.library.define("stator_sizes::first", "(Tensor x, SymInt n) -> Tensor")
 torch.library.define("stator_sizes::pairs", "(Tensor x, Tensor y) -> Tensor")
 
+torch.library.define("stator_sizes::add_", "(Tensor(a!) x, Tensor y) -> ()")
+
 OPERATORS = torch.ops.stator_sizes
 
 
@@ -26,6 +28,10 @@ def new_size(**bounds):
 def fake_split(x):
     # An untrue bound: it must not decide anything.
     return x.new_empty(new_size(min=1)), x.new_empty(new_size())
+
+
+def add_in_place(x, y):
+    x.add_(y)
 
 
 def fake_pairs(x, y):
@@ -39,12 +45,40 @@ IMPLEMENTATIONS = {
     "twice": (lambda x: x * 2, torch.empty_like),
     "first": (lambda x, n: x[:n].clone(), lambda x, n: x.new_empty(n)),
     "pairs": (lambda x, y: torch.stack([x[: len(y)], y[: len(x)]]), fake_pairs),
+    "add_": (add_in_place, lambda x, y: None),
 }
 for name, (real, fake) in IMPLEMENTATIONS.items():
     torch.library.impl(f"stator_sizes::{name}", "CPU")(real)
     torch.library.register_fake(f"stator_sizes::{name}")(fake)
 
+
+
+def writes_to_a_result(x):
+    y = x[x > 0]
+    z = y.exp()
+    OPERATORS.add_(z, y)
+    return z * 2, y
+
+
+def writes_to_an_input(x):
+    OPERATORS.add_(x, x[x > 0].sum())
+    return x * 2
+
+
+def writes_through_a_view(x):
+    y = x[x > 0]
+    OPERATORS.add_(y[:], torch.ones(()))
+    return y
+
+
 PROGRAMS = {
+    "a write to a result": writes_to_a_result,
+    "a write to an input": writes_to_an_input,
+    "a write through a view": writes_through_a_view,
+    "an operator of ATen": lambda x: torch.ops.aten.mul.Tensor(x[x > 0], 2),
+    "another": lambda x: torch.ops.aten.exp(torch.ops.aten.cumsum(x[x > 0], 0)) + 1,
+    "with two results": lambda x: torch.ops.aten.sort(x[x > 0], 0),
+    "that draws": lambda x: torch.ops.aten.rand_like(x[x > 0]).shape,
     "a new size": lambda x: OPERATORS.positive(x),
     "and operations on it": lambda x: OPERATORS.positive(x).exp().sum() + 1,
     "as a number": lambda x: OPERATORS.positive(x).shape[0] * 2,
@@ -67,7 +101,9 @@ def test_one_graph(name, backend):
     before = engine.captures()
     for numbers in INPUTS:
         x = torch.tensor(numbers)
-        Comparison().same(program(x), compiled(x), "results")
+        y = x.clone()
+        Comparison().same(program(y), compiled(x), "results")
+        assert torch.equal(x, y)
     assert engine.captures() - before == 1
 
 
@@ -115,3 +151,18 @@ def test_whole_parts_of_numbers_from_tensors(backend):
     compiled = stator.compile(lambda t: torch.zeros(int(t.item())), backend=backend, fullgraph=True)
     for size in (3, 0, 1, 5):
         assert compiled(torch.tensor(size)).shape == (size,)
+
+
+def test_operators_that_may_return_an_argument_break_the_graph():
+    def program(x):
+        y = x[x > 0]
+        z = torch.ops.aten.reshape.default(y, [-1])
+        z.add_(1)
+        return y, z
+
+    compiled = stator.compile(program)
+    for numbers in INPUTS:
+        x = torch.tensor(numbers)
+        Comparison().same(program(x), compiled(x), "results")
+    report = stator.explain(program)(torch.tensor(INPUTS[0]))
+    assert [one.kind for one in report.breaks] == ["data-dependent"]

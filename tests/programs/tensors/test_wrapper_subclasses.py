@@ -168,13 +168,41 @@ def test_a_hook_on_a_result(backend):
         y.register_hook(lambda gradient: gradient * 3)
         return y * 2
 
-    compiled = stator.compile(program, backend=backend)
+    compiled = stator.compile(program, backend=backend, fullgraph=True)
     for _ in range(2):
         gradients = []
         for run in (program, compiled):
             x = two(3, grad=True)
             gradients.append(torch.autograd.grad(run(x).sum(), x)[0])
         assert torch.equal(gradients[0].a, gradients[1].a)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_hook_with_side_effects_on_a_result_breaks_the_graph(backend):
+    seen = []
+
+    def program(x):
+        y = x * 2
+        y.register_hook(lambda gradient: seen.append(type(gradient)))
+        return y * 2
+
+    compiled = stator.compile(program, backend=backend)
+    for run in (program, compiled, compiled):
+        run(two(3, grad=True)).sum().backward()
+    assert seen == [TwoTensor] * 3
+    with pytest.raises(stator.Unsupported, match="a hook on a result of class .*TwoTensor"):
+        stator.compile(program, backend=backend, fullgraph=True)(two(3, grad=True))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_class_whose_constructor_export_sees(backend):
+    """PyTorch wants such an `__init__` to be disabled for TorchDynamo."""
+
+    def program(x):
+        made = TwoTensor(x, x * 2)
+        return made + 1, made.b
+
+    check(program, lambda: (torch.arange(3.0),), backend)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
