@@ -150,7 +150,7 @@ class Server:
 
     def sample(self, seconds: float) -> None:
         gc.collect()
-        self.soak.samples.append(Sample(seconds, resident(), len(gc.get_objects()), _testing.captures()))
+        self.soak.samples.append(Sample(seconds, resident(), len(gc.get_objects()) - len(self.soak.samples), _testing.captures()))
 
 
 def run(seconds: float, say: Callable[[str], object] | None = None, server: Server | None = None) -> Soak:
