@@ -156,6 +156,21 @@ sanitize: sanitize-build
 sanitize-leaks: sanitize-build
 	$(in-sanitized) $(IN_VENV)/python -m tests.torture.leaks
 
+# Races between threads, in rooms that hold state of the process: see tests/torture/races.py.
+RACES := build/races-$(TAG)
+RACE_ROOMS ?= run;capture;guard;effect
+.PHONY: races-build sanitize-threads
+$(RACES)/build.ninja: $(VENV)/.ready
+	$(CONFIGURE_TORCH) -B $(RACES) "-DSTATOR_SANITIZE_THREADS=$(RACE_ROOMS)" -DSTATOR_OUTPUT=$(CURDIR)/$(RACES)/python/stator
+	touch $@
+
+races-build: $(RACES)/build.ninja
+	$(NINJA) $(RACES)
+	@$(call link-package,$(RACES))
+
+sanitize-threads: races-build
+	PYTHONPATH=$(CURDIR)/$(RACES)/python $(IN_VENV)/python -m tests.torture.races $(ARGUMENTS)
+
 # The rooms that handle memory themselves: frames, decoded code, plans, guards, the tracker.
 SANITIZE_FAST_TESTS ?= tests/project/test_sanitizer.py tests/cpython tests/bytecode tests/effect tests/guard tests/track
 sanitize-fast:

@@ -91,6 +91,9 @@ class AttachBackward:
         checked = [place for place, saved in is_saved.items() if saved]
         unchecked = [place for place, saved in is_saved.items() if not saved]
 
+        self._restores_versions = all(place < inputs for place in checked)
+        self._results = slice(inputs, inputs + results)
+
         refuses = any(case.refuses is not None for case in by_gradients.values())
 
         def forward(ctx: Any, *arguments: Any) -> tuple[torch.Tensor, ...]:
@@ -124,7 +127,14 @@ class AttachBackward:
         self._function: Any = type(name, (torch.autograd.Function,), body)
 
     def __call__(self, *arguments: Any) -> tuple[torch.Tensor, ...]:
-        return self._function.apply(*arguments)
+        given = arguments[self._results]
+        versions = tuple(result._version for result in given) if self._restores_versions else ()
+        results = self._function.apply(*arguments)
+        # To the program nothing has written to the results. (Where the backward pass reads them, autograd has noted the
+        # versions that they have now.)
+        if versions and not _is_traced(given[0]):
+            torch._C._autograd._unsafe_set_version_counter(given, versions)
+        return results
 
     def __deepcopy__(self, memo: dict[int, Any]) -> AttachBackward:
         return self

@@ -59,8 +59,12 @@ class Recorder {
     virtual Value* ask_transform(Borrowed<> function, const Arguments& arguments) = 0;
     /// Whether the program is inside of a function transform (`torch.vmap`, `torch.func.grad`, ...).
     virtual bool is_in_transform() const = 0;
-    /// Iterating over `base` gave these rows. The graph indexes each of them, where the program called `unbind` once.
-    virtual void note_rows(TensorValue* base, const std::vector<Value*>& rows) = 0;
+    /// The rows that iterating over a tensor gives. The graph indexes each of them, where the program called `unbind`
+    /// once.
+    virtual std::vector<Value*> emit_rows(TensorValue* base) = 0;
+    /// Breaks the graph if autograd raises an error when the history of a tensor is read: of a view that it no longer
+    /// tracks, because what it is a view of was written to.
+    virtual void expect_history(const TensorValue* tensor) = 0;
 
     /// Adds the placeholder (or attribute of the graph module) of a tensor from outside.
     virtual graph::Node* add_input(TensorValue* tensor) = 0;

@@ -129,13 +129,37 @@ stator.compile(lambda x: x + 1, backend=slow)(torch.ones(2))
 time.sleep(0.5)
 """
 
+# An operation without a rule, of which PyTorch takes long to tell the size of the result.
+SLOW_CAPTURE = """
+import time, torch, stator
+from stator import progress
+progress.PATIENCE = 0.3
+@torch.library.custom_op("slowly::add", mutates_args=())
+def add(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+@add.register_fake
+def _(x):
+    time.sleep(1.5)
+    return torch.empty_like(x)
+stator.compile(lambda x: add(x) * 2)(torch.ones(2))
+time.sleep(0.5)
+"""
 
-def test_a_slow_backend_is_shown_on_a_terminal_alone():
+
+@pytest.mark.parametrize(
+    "program, line",
+    [
+        (SLOW, "stator: capturing <lambda> (<string>:8), compiling with slow: "),
+        (SLOW_CAPTURE, "stator: capturing <lambda> (<string>:12): "),
+    ],
+    ids=["backend", "capture"],
+)
+def test_what_takes_long_is_shown_on_a_terminal_alone(program, line):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    quiet = subprocess.run([sys.executable, "-c", SLOW], capture_output=True, text=True, env=environment)
+    quiet = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
     assert (quiet.returncode, quiet.stderr) == (0, "")
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([sys.executable, "-c", SLOW], stderr=theirs, env=environment)
+    process = subprocess.Popen([sys.executable, "-c", program], stderr=theirs, env=environment)
     os.close(theirs)
     shown, end = "", time.monotonic() + 100
     while time.monotonic() < end and select.select([ours], [], [], 100)[0]:
@@ -145,5 +169,5 @@ def test_a_slow_backend_is_shown_on_a_terminal_alone():
             break
     os.close(ours)
     assert process.wait() == 0
-    assert "stator: capturing <lambda> (<string>:8), compiling with slow: " in shown
+    assert line in shown
     assert shown.endswith("\r\x1b[K")

@@ -9,7 +9,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[2]
 
 # Run by other targets.
-PARTS = {"guided-build", "sanitize-build", "test-frames-on"}
+PARTS = {"guided-build", "races-build", "sanitize-build", "test-frames-on"}
 
 
 def test_every_target_is_in_the_table() -> None:

@@ -1,6 +1,10 @@
 """Many programs in several processes. A process that dies or hangs is a finding, and the work goes on behind it."""
 
+from __future__ import annotations
+
+import collections
 import os
+import pathlib
 import queue
 import re
 import resource
@@ -8,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from .check import DYNAMIC, Difference, Invalid, Summary, check, depends_on_depth
@@ -15,6 +20,7 @@ from .program import generate
 from .shrink import shrunk
 
 PATIENCE = 60  # seconds for one program
+BETWEEN = 20  # seconds between two reports of how it stands
 MEMORY = 6 << 30
 # Every so many programs, one runs through aot_autograd as well.
 AOT_EVERY = 40
@@ -33,8 +39,15 @@ class Finding:
 @dataclass
 class Totals:
     summary: Summary = field(default_factory=Summary)
-    invalid: int = 0
+    invalid: collections.Counter[str] = field(default_factory=collections.Counter)  # by the reason
     findings: list[Finding] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{value} {name}" for name, value in asdict(self.summary).items())
+        return f"{counts}; {self.invalid.total()} not compared; {len(self.findings)} differ"
+
+    def reasons(self) -> str:
+        return "".join(f"  {count} {reason}\n" for reason, count in self.invalid.most_common())
 
 
 def backends(seed: int, sizes: bool = False) -> list[str]:
@@ -50,11 +63,21 @@ def run_seeds(seeds: range, step: int = 1, sizes: bool = False) -> Totals:
     for seed in seeds[::step]:
         for backend in backends(seed, sizes):
             answer = outcome(seed, backend, totals.summary)
-            if answer == "invalid":
-                totals.invalid += 1
+            if isinstance(answer, NotCompared):
+                totals.invalid[answer] += 1
             elif answer:
                 totals.findings.append(Finding(seed, backend, answer))
     return totals
+
+
+class NotCompared(str):
+    """Why a program is not compared, in words that many programs share."""
+
+    @classmethod
+    def of(cls, error: Invalid) -> NotCompared:
+        cause = error.__cause__ or (error.args[0] if error.args else error)
+        text = re.sub(r"'[^']*'|<[^>]*>|\d+", "_", str(cause).split("\n")[0])[:90]
+        return cls(f"{type(cause).__name__}: {text}" if isinstance(cause, BaseException) else text)
 
 
 def program_of(seed: int, backend: str) -> str:
@@ -62,13 +85,15 @@ def program_of(seed: int, backend: str) -> str:
 
 
 def outcome(seed: int, backend: str, summary: Summary) -> str:
-    """Empty if all is well."""
+    """Empty if all is well, or a `NotCompared`."""
     try:
         check(program_of(seed, backend), backend, summary=summary)
-    except Invalid:
-        return "invalid"
+    except Invalid as invalid:
+        return NotCompared.of(invalid)
     except Difference as difference:
-        return "invalid" if depends_on_depth(program_of(seed, backend)) else str(difference)
+        if depends_on_depth(program_of(seed, backend)):
+            return NotCompared("its results depend on the depth at which recursion fails")
+        return str(difference)
     except Exception as error:
         return f"raised: {type(error).__name__}: {error}"
     return ""
@@ -89,11 +114,10 @@ def work(start: int, count: int, step: int, sizes: bool = False) -> None:
             say("at", seed, backend)
             summary = Summary()
             answer = outcome(seed, backend, summary)
-            if answer == "invalid":
-                say("invalid", seed, backend)
-            else:
-                say("ran", *asdict(summary).values())
-            if answer not in ("", "invalid"):
+            say("ran", *asdict(summary).values())
+            if isinstance(answer, NotCompared):
+                say("invalid", seed, backend, answer)
+            elif answer:
                 say("found", seed, backend, answer.replace("\n", "\\n"))
     say("done")
 
@@ -117,11 +141,25 @@ class Worker:
     """A process over some seeds, restarted behind a program that killed it."""
 
     def __init__(
-        self, start: int, end: int, step: int, totals: Totals, sizes: bool = False, deadline: float = float("inf")
+        self,
+        start: int,
+        end: int,
+        step: int,
+        totals: Totals,
+        sizes: bool = False,
+        deadline: float = float("inf"),
+        found: Callable[[Finding], None] | None = None,
     ) -> None:
         self.next, self.end, self.step, self.totals, self.sizes = start, end, step, totals, sizes
-        self.deadline = deadline  # of `time.monotonic`: programs that have not begun by then are left out
+        self.deadline = deadline  # of `time.monotonic`: a program that runs then is left out
+        self.found = found
         self.backend = "eager"
+
+    def add(self, answer: str) -> None:
+        finding = Finding(self.next, self.backend, answer)
+        self.totals.findings.append(finding)
+        if self.found is not None:
+            self.found(finding)
 
     def run(self) -> None:
         while self.next < self.end:
@@ -133,33 +171,41 @@ class Worker:
         command = [sys.executable, "-m", "tests.random_programs", "--work", str(self.next), str(self.end - self.next),
                    str(self.step), *["--sizes"] * self.sizes]  # fmt: skip
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        has_begun = False
         lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=lambda: [*map(lines.put, process.stdout or ()), lines.put(None)], daemon=True).start()
         while True:
+            left = self.deadline - time.monotonic()
             try:
-                line = lines.get(timeout=PATIENCE)
+                line = lines.get(timeout=max(0.0, min(PATIENCE, left)))
             except queue.Empty:
                 process.kill()
                 process.wait()
+                if left < PATIENCE:
+                    return True
                 if ends_uncompiled(self.next, self.sizes):
-                    self.totals.findings.append(Finding(self.next, self.backend, "hangs"))
+                    self.add("hangs")
                 else:
-                    self.totals.invalid += 1
+                    self.totals.invalid["no end"] += 1
                 return False
+            if line is None and not has_begun:
+                self.add("a worker can't start: try --count 1 --jobs 1 --show with this seed")
+                return True
             if line is None:
-                self.totals.findings.append(Finding(self.next, self.backend, f"crash: exit status {process.wait()}"))
+                self.add(f"crash: exit status {process.wait()}")
                 return False
+            has_begun = True
             word, *rest = line.rstrip("\n").split("\t")
-            if word == "at" and time.monotonic() > self.deadline:
+            if word == "at" and left <= 0:
                 process.kill()
                 process.wait()
                 return True
             if word == "at":
                 self.next, self.backend = int(rest[0]), rest[1]
             elif word == "invalid":
-                self.totals.invalid += 1
+                self.totals.invalid[rest[2]] += 1
             elif word == "found":
-                self.totals.findings.append(Finding(int(rest[0]), rest[1], rest[2].replace("\\n", "\n")))
+                self.add(rest[2].replace("\\n", "\n"))
             elif word == "ran":
                 counts = self.totals.summary
                 for name, value in zip(asdict(counts), rest):
@@ -169,28 +215,33 @@ class Worker:
                 return True
 
 
-def run_campaign(seed: int, count: int, jobs: int, sizes: bool = False, seconds: float | None = None) -> Totals:
+def run_campaign(
+    seed: int,
+    count: int,
+    jobs: int,
+    sizes: bool = False,
+    seconds: float | None = None,
+    found: Callable[[Finding], None] | None = None,
+    say: Callable[[str], object] | None = None,
+) -> Totals:
+    """`found` is called with each difference as it is found, `say` now and then with how it stands."""
     totals = Totals()
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
-    workers = [Worker(seed + number, seed + count, jobs, totals, sizes, deadline) for number in range(jobs)]
+    workers = [Worker(seed + number, seed + count, jobs, totals, sizes, deadline, found) for number in range(jobs)]
     threads = [threading.Thread(target=worker.run) for worker in workers]
     for thread in threads:
         thread.start()
     start = time.monotonic()
     for thread in threads:
         while thread.is_alive():
-            thread.join(30)
-            if sys.stderr.isatty():
-                done = sum(worker.next - seed for worker in workers) // jobs
-                print(
-                    f"{done} of {count}, {len(totals.findings)} differ, {time.monotonic() - start:.0f} s",
-                    file=sys.stderr,
-                )
+            thread.join(BETWEEN)
+            if thread.is_alive() and say is not None:
+                say(f"{time.monotonic() - start:.0f} s: {totals}")
     return totals
 
 
 FILE = """\
-# Seed {seed}, backend {backend}. Run it in the repository: python {name}
+# Seed {seed}, backend {backend}. Run it in the repository: {how}python {name}
 # {answer}
 {text}
 if __name__ == "__main__":
@@ -205,9 +256,26 @@ def as_file(finding: Finding, seconds: float, name: str = "failing.py") -> str:
     text, answer = shrunk(program_of(finding.seed, finding.backend), finding.backend, seconds)
     if answer == "not seen again":
         answer = f"{finding.answer} (not seen again when run alone)"
+    return _file(finding, text, answer, name)
+
+
+def write_in_full(finding: Finding, folder: pathlib.Path) -> pathlib.Path:
+    """Writes the program as it was generated, as a file that shows the difference when it is run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"seed_{finding.seed}_{finding.backend}.py"
+    path.write_text(_file(finding, program_of(finding.seed, finding.backend), finding.answer, path.name))
+    return path
+
+
+def _file(finding: Finding, text: str, answer: str, name: str) -> str:
     return FILE.format(
-        seed=finding.seed, backend=finding.backend, answer=answer.replace("\n", "\n# "), text=text, name=name
+        seed=finding.seed,
+        backend=finding.backend,
+        answer=answer.replace("\n", "\n# "),
+        text=text,
+        name=name,
+        how="STATOR_TEST_PREPARED=1 " if os.environ.get("STATOR_TEST_PREPARED") == "1" else "",
     )
 
 
-__all__ = ["Finding", "Totals", "as_file", "limit_memory", "run_campaign", "run_seeds", "work"]
+__all__ = ["Finding", "Totals", "as_file", "limit_memory", "run_campaign", "run_seeds", "work", "write_in_full"]

@@ -164,7 +164,7 @@ match <int>:
 match <@obj>:
     case Thing(n=0, t=<=tensor1>) | Guarded(t=<=tensor1>):
         <block>
-    case Sub(n=<=int>, extra=<=int>) if <bool>:
+    case Sub(n=<=int>, extra=<?>) if <bool>:
         <block>
     case collections.abc.Sized():
         <block>
@@ -178,7 +178,7 @@ match <table>:
 """),
     (1, "", """
 match <ints>:
-    case [<=int>, *_, <=int>]:
+    case [<=int>, *_, <?>]:
         <block>
     case [] | [_]:
         <block>
@@ -347,7 +347,7 @@ import operator
 from collections import Counter, OrderedDict as Ordered
 <=table> = Ordered(a=<int>, b=len(Counter(<ints>)))
 """),
-    (1, "", "<=str> = f'{<int>!r:>4}|{<str>!s}|{<int>:03d}'"),
+    (1, "", "<=str> = f'''{<int>!r:>4}|{<str>!s}|{<int>:03d}'''"),
     (1, "", """
 try:
     <=tensor> = <@gen>.throw(ValueError('thrown'))

@@ -8,7 +8,7 @@ import torch
 from tests.support.long import LONG
 
 from . import check as check_module
-from .campaign import as_file, run_seeds
+from .campaign import Finding, NotCompared, as_file, run_campaign, run_seeds, write_in_full
 from .check import Difference, Invalid, check
 from .choices import Choices, changed
 from .guided import KINDS
@@ -28,7 +28,7 @@ def test_random_programs_behave_alike(start):
     new = [finding for finding in totals.findings if finding.seed not in KNOWN]
     assert not new, "\n\n".join(as_file(finding, 20) for finding in new[:2])
     assert totals.summary.returned > BATCH / 2, "hardly a program got to its end"
-    assert totals.invalid < BATCH / 3, "too many programs can't start"
+    assert totals.invalid.total() < BATCH / 3, "too many programs can't start"
 
 
 @pytest.mark.parametrize("start", range(0, SIZED, BATCH))
@@ -103,6 +103,27 @@ def test_crashes_and_endless_loops_are_answers(monkeypatch):
     assert "SIGKILL" in symptom(program.format("import os; os.kill(os.getpid(), 9)"))
     assert symptom(program.format("while True: pass")) == "hangs"
     assert symptom(program.format("return t1 + 1")) is None
+
+
+def test_why_programs_are_not_compared():
+    def reason_of(text):
+        with pytest.raises(Invalid) as raised:
+            check(text)
+        return NotCompared.of(raised.value)
+
+    assert reason_of("G1 = {}['a1']\nSTEPS = []\ndef f(): pass\n") == "KeyError: _"
+    assert reason_of("f = =\n") == "SyntaxError: invalid syntax (_, line _)"
+
+
+def test_a_difference_is_written_in_full(tmp_path):
+    path = write_in_full(Finding(3, "eager", "call 1: result differs\n  expected 1"), tmp_path)
+    text = path.read_text()
+    assert generate(3) in text and "#   expected 1" in text and "run_file(__file__, 'eager')" in text
+
+
+def test_a_campaign_ends_by_itself():
+    totals = run_campaign(0, 10**9, jobs=2, seconds=8)
+    assert not totals.findings, str(totals)
 
 
 def test_a_program_without_end_is_no_program(monkeypatch):

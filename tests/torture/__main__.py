@@ -25,7 +25,7 @@ def main() -> None:
     if given.kind == "threads":
         print(threads.run(given.seconds, given.threads, given.seed))
     elif given.kind == "soak":
-        print(soak.run(given.seconds))
+        print(soak.run(given.seconds, lambda text: print(text, flush=True)))
     else:
         for name in given.names or faults.FAULTS:
             began = time.perf_counter()

@@ -31,14 +31,29 @@ def test_soak():
 def test_the_soak_notices_growth():
     program = """
 from tests.torture import soak
-kept = []
-serve = soak._serve
-def leaking(*arguments):
-    serve(*arguments)
-    kept.append(bytearray(8 << 20))
-soak._serve = leaking
+class Leaking(soak.Server):
+    kept = []
+    def serve(self, requests):
+        super().serve(requests)
+        self.kept.append(bytearray(8 << 20))
 try:
-    soak.run(0.1)
+    soak.run(0.1, server=Leaking())
+except AssertionError as error:
+    print("noticed", error)
+"""
+    assert "noticed" in fresh(program)
+
+
+def test_the_soak_notices_late_captures():
+    program = """
+import torch, stator
+from tests.torture import soak
+class Capturing(soak.Server):
+    def serve(self, requests):
+        super().serve(requests)
+        stator.compile(lambda x: x + 1, isolate_recompiles=True)(torch.ones(2))
+try:
+    soak.run(0.1, server=Capturing())
 except AssertionError as error:
     print("noticed", error)
 """

@@ -490,6 +490,7 @@ Value* GraphRecorder::returned_argument(const Operation& operation, TensorValue*
     });
     operation.node->memory = memory_of(tensor->node);
     views_.note_same_view(tensor->node, operation.node);
+    rows_.note_part(tensor->node, operation.node);
     tensor->node = operation.node;
     tensor->meta = operation.answer->result.tensor;
     return tensor;

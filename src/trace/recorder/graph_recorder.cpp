@@ -29,7 +29,7 @@ GraphRecorder::GraphRecorder(Tracer& tracer, const CallStack& stack, const Lifet
       locations_(tracer, stack, *graph_),
       rows_(tracer, *graph_),
       writes_(tracer),
-      views_(tracer, *this),
+      views_(tracer, *this, writes_),
       histories_(tracer, graph_->arena()),
       numbers_(tracer, *this),
       deferred_graphs_(tracer, *this, stack, lifetimes),
@@ -54,6 +54,19 @@ TensorValue* GraphRecorder::emit_select(TensorValue* tensor, std::int64_t dimens
         tracer_.break_graph(BreakKind::UnsupportedTensor,
                             "a tensor of class " + type_name(part->type()) + " is indexed by a number that changes");
     return static_cast<TensorValue*>(part);
+}
+
+std::vector<Value*> GraphRecorder::emit_rows(TensorValue* base) {
+    tracer_.realize(base);
+    graph::Node* unbind = deferred_graphs_.is_open() ? nullptr : rows_.begin(base);
+    if (unbind != nullptr) locations_.locate(unbind);
+    std::vector<Value*> rows;
+    const std::int64_t count = base->meta->sizes[0].value();
+    for (std::int64_t i = 0; i < count; ++i)
+        rows.push_back(emit_function(getitem_function(), Arguments::of(base, tracer_.integer(i))));
+    rows_.note(base, unbind, rows);
+    for (Value* row : rows) views_.note_row(static_cast<TensorValue*>(row), base);
+    return rows;
 }
 
 graph::Node* GraphRecorder::emit_effect(Borrowed<> function, const Arguments& arguments) {
@@ -233,6 +246,7 @@ void GraphRecorder::note_view(Value* view, TensorValue* base, const graph::Node&
         tensor->node->memory = memory_of(base->node);
         if (!tracer_.modes().current().grad) tensor->refuses_writes = true;
         views_.note_view(tensor, base);
+        rows_.note_part(base->node, tensor->node);
         histories_.note_view(tensor, maker);
     } else if (SequenceValue* several = as_sequence(view)) {
         for (Value* item : several->items) {

@@ -40,7 +40,8 @@ class GraphRecorder final : public Recorder {
     Value* ask_transform(Borrowed<> function, const Arguments& arguments) override;
     bool is_in_transform() const override { return transforms_.is_called(); }
     TensorValue* emit_select(TensorValue* tensor, std::int64_t dimension, Value* index) override;
-    void note_rows(TensorValue* base, const std::vector<Value*>& rows) override { rows_.note(base, rows); }
+    std::vector<Value*> emit_rows(TensorValue* base) override;
+    void expect_history(const TensorValue* tensor) override { views_.expect_history(tensor); }
     graph::Node* add_input(TensorValue* tensor) override;
     graph::Argument number_argument(ConstantValue* value) override { return numbers_.argument(value); }
     ConstantValue* emit_number(graph::NodeKind kind, Borrowed<> target, const Arguments& arguments, PyTypeObject* type,

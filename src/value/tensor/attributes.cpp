@@ -66,6 +66,7 @@ Value* operation(Tracer& tracer, TensorValue* tensor, const char* name) {
 Value* gradient(Tracer& tracer, TensorValue* tensor) {
     if (tensor->set_gradient != nullptr) return tensor->set_gradient;
     if (tensor->outside == nullptr || tensor->source == nullptr) {
+        tracer.recorder().expect_history(tensor);
         if (tensor->meta->is_leaf) return tracer.none();
         tracer.break_graph(BreakKind::UnsupportedTensor, ".grad of an intermediate tensor is read");
     }
@@ -82,6 +83,7 @@ Value* gradient(Tracer& tracer, TensorValue* tensor) {
 }
 
 Value* is_leaf(Tracer& tracer, TensorValue* tensor) {
+    tracer.recorder().expect_history(tensor);
     guard_autograd_state(tracer, tensor);
     return tracer.boolean(tensor->meta->is_leaf);
 }
@@ -107,6 +109,7 @@ bool is_wanted_for_backward_hooks(Tracer& tracer) {
 }
 
 Value* gradient_function(Tracer& tracer, TensorValue* tensor) {
+    tracer.recorder().expect_history(tensor);
     guard_autograd_state(tracer, tensor);
     if (tensor->meta->is_leaf) return tracer.none();
     // Such hooks receive and replace the gradients of the operation itself, which a backend's graph does not have.

@@ -291,6 +291,7 @@ Outcome method_register_hook(Tracer& tracer, const Arguments& arguments) {
     tracer.realize(tensor);
     tracer.realize(hook);
     if (!tensor->meta->requires_grad) refuse(tracer, "a hook is registered on a tensor that does not require grad");
+    tracer.recorder().expect_history(tensor);
     guard_autograd_state(tracer, tensor);
     // The hooks of a leaf input do not depend on the graph. The history of any other tensor may change until the plan
     // runs.

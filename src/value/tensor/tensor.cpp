@@ -266,13 +266,7 @@ Outcome TensorValue::iterate(Tracer& tracer) {
     if (meta->sizes.empty()) tracer.raise(PyExc_TypeError, "iteration over a 0-d tensor");
     if (meta->prototype != nullptr)
         return operations::iterate(tracer, tracer.recorder().emit_method(interned("unbind"), Arguments::of(this)));
-    std::vector<Value*> rows;
-    for (std::int64_t i = 0; i < meta->sizes[0].value(); ++i)
-        rows.push_back(tracer.recorder().emit_function(getitem_function(), Arguments::of(this, tracer.integer(i))));
-    // The graph has what torch._dynamo's has. PyTorch iterates over `unbind(0)`: with gradients that is not the same
-    // for a row that leaves the graph or is written to.
-    tracer.recorder().note_rows(this, rows);
-    return tracer.make<ItemsIterator>(&PyTupleIter_Type, std::move(rows));
+    return tracer.make<ItemsIterator>(&PyTupleIter_Type, tracer.recorder().emit_rows(this));
 }
 
 Outcome TensorValue::contains(Tracer& tracer, Value*) {
