@@ -1,5 +1,6 @@
 #include "torch/calls/out_forms.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/core/enum_tag.h>
 
 #include <algorithm>
@@ -64,8 +65,30 @@ bool takes_results_last(const c10::FunctionSchema& schema, const c10::FunctionSc
     return std::equal(given.begin(), given.end(), taken.begin(), same) && std::all_of(rest, taken.end(), is_written);
 }
 
+/// A number as the operators wrap it.
+c10::IValue wrapped(const at::Scalar& number) {
+    at::Tensor tensor = c10::scalar_to_tensor(number);
+    tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return tensor;
+}
+
+/// A comparison with a number makes a tensor of the number each time.
+std::optional<Call> comparison(const Call& call) {
+    static constexpr auto kComparisons = std::to_array<std::string_view>({"eq", "ge", "gt", "le", "lt", "ne"});
+    if (call.operation.schema().overload_name() != "Scalar" || call.slots.size() != 2) return std::nullopt;
+    if (!std::ranges::binary_search(kComparisons, bare_name(call)) || !call.slots[1].constant.isScalar())
+        return std::nullopt;
+    auto operation = c10::Dispatcher::singleton().findSchema({call.operation.schema().name(), "Tensor_out"});
+    if (!operation) return std::nullopt;
+    Call form{.operation = *operation, .level = Level::BelowViewTracking};
+    form.slots = {call.slots[0], constant_slot(wrapped(call.slots[1].constant.toScalar())),
+                  tensor_slot(call.results[0])};
+    return form;
+}
+
 /// `relu` calls `clamp_min`, and copies are writes to what was allocated for them.
 std::optional<Call> other_form(const Call& call) {
+    if (std::optional<Call> form = comparison(call)) return form;
     const std::string_view bare = bare_name(call);
     const bool is_copy = bare == "clone" || bare == "_to_copy";
     if (bare != "relu" && !is_copy) return std::nullopt;
@@ -96,6 +119,32 @@ std::optional<Call> out_form(const Call& call) {
     if (!has_kernel_of_pytorch(call.operation) || !has_kernel_of_pytorch(form->operation)) return std::nullopt;
     find_direct_call(*form);
     return form;
+}
+
+bool cast_numbers(Call& call, const at::Tensor* values) {
+    std::optional<at::ScalarType> dtype;
+    bool is_same = true, has_cast = false;
+    for (const Slot& slot : call.slots) {
+        if (slot.kind != Slot::Kind::Tensor || std::ranges::find(call.results, slot.value) != call.results.end())
+            continue;
+        const at::ScalarType one = values[slot.value].scalar_type();
+        is_same &= !dtype || *dtype == one;
+        dtype = one;
+    }
+    // Kernels of other dtypes read what the number was before.
+    const bool is_plain = dtype == at::kFloat || dtype == at::kDouble || dtype == at::kLong || dtype == at::kInt;
+    if (!dtype || !is_same || !is_plain) return false;
+    for (Slot& slot : call.slots) {
+        if (slot.kind != Slot::Kind::Constant || !slot.constant.isTensor()) continue;
+        const at::Tensor& number = slot.constant.toTensor();
+        if (!number.defined() || number.scalar_type() == *dtype || number.is_complex()) continue;
+        if (number.is_floating_point() && !c10::isFloatingType(*dtype)) continue;
+        at::Tensor cast = number.to(*dtype);
+        cast.unsafeGetTensorImpl()->set_wrapped_number(true);
+        slot.constant = std::move(cast);
+        has_cast = true;
+    }
+    return has_cast;
 }
 
 bool may_overwrite_operand(const Call& call) {

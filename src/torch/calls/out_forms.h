@@ -12,6 +12,10 @@ namespace stator::torch_room {
 /// dtype. Empty if the operator has none that computes the same bits.
 std::optional<Call> out_form(const Call& call);
 
+/// Gives numbers among the arguments, which the bindings have wrapped as int64 or double, the dtype of the tensors: the
+/// kernel would convert them in each call. False if there is none.
+bool cast_numbers(Call& call, const at::Tensor* values);
+
 /// Whether the kernel may write its result over an operand that has the same sizes, strides and dtype, as the operator's
 /// variant that works in place does.
 bool may_overwrite_operand(const Call& call);

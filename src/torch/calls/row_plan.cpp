@@ -151,7 +151,7 @@ void RowObservation::observe_call(std::uint32_t number, const Call& call, const 
     make_call_without_autograd(call, memory);
     note_results(number, call, memory.values);
     note_use(call);
-    if (can_be_written(call, memory.values)) try_out_form(call, memory);
+    if (is_small(call, memory.values)) try_other_form(call, memory);
 }
 
 void RowObservation::note_results(std::uint32_t number, const Call& call, const at::Tensor* values) {
@@ -215,7 +215,9 @@ void RowObservation::note_use(const Call& call) {
     }
 }
 
-bool RowObservation::can_be_written(const Call& call, const at::Tensor* values) const {
+/// Whether the call does nothing but to compute new tensors of its operands, and takes so little time that it counts in
+/// which way it is called.
+bool RowObservation::is_small(const Call& call, const at::Tensor* values) const {
     if (call.level != Level::BelowViewTracking || call.is_below_autograd || call.results.empty()) return false;
     if (std::ranges::any_of(call.slots, &Slot::has_numbers)) return false;
     bool is_possible = true;
@@ -224,8 +226,8 @@ bool RowObservation::can_be_written(const Call& call, const at::Tensor* values) 
     });
     for (std::uint32_t value : call.results) {
         const at::Tensor& tensor = values[value];
-        is_possible = is_possible && seen_[value].is_released && seen_[value].root == value && is_usual(tensor) &&
-                      tensor.numel() > 0 && tensor.storage_offset() == 0 && !tensor.requires_grad() &&
+        is_possible = is_possible && seen_[value].root == value && is_usual(tensor) && tensor.numel() > 0 &&
+                      tensor.storage_offset() == 0 && !tensor.requires_grad() &&
                       tensor.is_non_overlapping_and_dense() && bytes_of(tensor) <= kLargestResult &&
                       tensor.storage().nbytes() == bytes_of(tensor) && tensor.use_count() == 1 &&
                       tensor.storage().use_count() == 1;
@@ -233,21 +235,30 @@ bool RowObservation::can_be_written(const Call& call, const at::Tensor* values) 
     return is_possible;
 }
 
-/// Writes the results once more, over garbage, and compares the bits.
-void RowObservation::try_out_form(const Call& call, const Memory& memory) {
-    std::optional<Call> form = out_form(call);
-    if (!form) return;
+/// Another way to call the operator, if it computes the same bits: runs it over garbage, or anew.
+void RowObservation::try_other_form(const Call& call, const Memory& memory) {
+    const bool is_released =
+        std::ranges::all_of(call.results, [&](std::uint32_t value) { return seen_[value].is_released; });
+    std::optional<Call> form;
+    if (is_released) form = out_form(call);
+    const bool writes = form.has_value();
+    if (!writes && call.results.size() > 1) return;
+    if (!writes) form = call;
+    const bool has_cast = cast_numbers(*form, memory.values);
+    if (!writes && (!has_cast || !is_pytorchs(call.operation))) return;
     std::vector<std::size_t> hashes;
     for (std::uint32_t value : call.results) {
         hashes.push_back(hash_of(memory.values[value]));
-        std::memset(memory.values[value].mutable_data_ptr(), 0xa5, bytes_of(memory.values[value]));
+        if (writes)
+            std::memset(memory.values[value].mutable_data_ptr(), 0xa5, bytes_of(memory.values[value]));
+        else
+            memory.values[value].reset();
     }
     bool is_same = true;
     NoWarnings warnings;
     try {
         c10::WarningUtils::WarningHandlerGuard guard(&warnings);
-        at::AutoDispatchBelowADInplaceOrView below;
-        make_call(*form, memory);
+        make_call_without_autograd(*form, memory);
     } catch (const std::exception&) {
         memory.stack.clear();
         is_same = false;
@@ -260,8 +271,8 @@ void RowObservation::try_out_form(const Call& call, const Memory& memory) {
         make_call_without_autograd(call, memory);
         return;
     }
-    for (std::uint32_t value : call.results) at(value).is_plannable = true;
-    out_.emplace(&call, std::move(*form));
+    for (std::uint32_t value : call.results) at(value).is_plannable = writes;
+    (writes ? out_ : cast_).emplace(&call, std::move(*form));
 }
 
 // ---- The plan
@@ -331,7 +342,7 @@ bool RowObservation::lay_out_block(RowPlan& plan) {
                 roots.push_back(value);
             }
         }
-        if (roots.empty()) return false;
+        if (roots.empty()) return !cast_.empty();
         const Layout layout = lay_out(lives);
         if (layout.bytes > kLargestBlock) continue;
         auto block = std::make_shared<c10::DataPtr>(c10::GetCPUAllocator()->allocate(layout.bytes));
@@ -346,7 +357,7 @@ bool RowObservation::lay_out_block(RowPlan& plan) {
         plan.results = roots.size();
         return true;
     }
-    return false;
+    return !cast_.empty();
 }
 
 /// Views of tensors of the plan, and second names of them.
@@ -395,8 +406,9 @@ void RowObservation::keep_views(RowPlan& plan) {
 void RowObservation::write_items(RowPlan& plan) {
     std::vector<bool> is_read(seen_.size());  // by calls of the plan
     for (const RowEvent& event : events_) {
-        const Call* const form = out_of(event.call);
-        if (form == nullptr || !is_kept_[event.call->results[0]]) continue;
+        const bool is_of_plan = event.call != nullptr && (cast_.contains(event.call) ||
+                                (out_.contains(event.call) && is_kept_[event.call->results[0]]));
+        if (!is_of_plan) continue;
         for_each_operand(*event.call, [&](std::uint32_t value) { is_read[value] = !is_kept_[value]; });
     }
     for (std::uint32_t value = 0; value < seen_.size(); ++value)
@@ -419,6 +431,10 @@ void RowObservation::write_items(RowPlan& plan) {
             plan.calls.push_back(*form);
             item.call = &plan.calls.back();
             item.writes_kept = true;
+        }
+        if (const auto cast = cast_.find(item.call); cast != cast_.end()) {
+            plan.calls.push_back(cast->second);
+            item.call = &plan.calls.back();
         }
         if (call != nullptr && !item.writes_kept && item.call != nullptr)
             for (std::uint32_t value : call->results)

@@ -92,8 +92,8 @@ class RowObservation {
     void disqualify(const Call& call);
     bool keeps_nothing(const Call& call);
     bool is_pytorchs(const c10::OperatorHandle& operation);
-    bool can_be_written(const Call& call, const at::Tensor* values) const;
-    void try_out_form(const Call& call, const Memory& memory);
+    bool is_small(const Call& call, const at::Tensor* values) const;
+    void try_other_form(const Call& call, const Memory& memory);
     Seen& at(std::uint32_t value);
     std::uint32_t root_of(std::uint32_t value);
     const Call* out_of(const Call* call) const;
@@ -109,7 +109,8 @@ class RowObservation {
     std::span<const std::uint32_t> first_event_;
     std::span<const PreparedStep> steps_;
     std::vector<Seen> seen_;  // by value
-    std::unordered_map<const Call*, Call> out_;
+    std::unordered_map<const Call*, Call> out_;   // calls that can write to kept tensors
+    std::unordered_map<const Call*, Call> cast_;  // others, with numbers in the dtype of the tensors
     std::unordered_map<std::string, bool> is_pytorchs_;  // by the operator's name
     std::vector<bool> is_kept_;                          // by value
 };
