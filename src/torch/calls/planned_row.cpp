@@ -70,6 +70,14 @@ PlannedRow::Run::Run(PlannedRow* row, at::Tensor* values) : row_(row), values_(v
     else row_ = nullptr;
 }
 
+namespace {
+
+void give_memory(const at::Tensor& view, const c10::Storage& storage) {
+    view.unsafeGetTensorImpl()->set_storage_keep_dtype(storage);
+}
+
+}  // namespace
+
 void PlannedRow::Run::begin_plan() {
     const RowPlan& plan = *row_->plan_;
     if (kernel_registrations() != plan.registrations) return row_->give_up_plan();
@@ -78,6 +86,7 @@ void PlannedRow::Run::begin_plan() {
     if (!is_expected) return;
     way_ = Way::Planned;
     for (const RowPlan::Kept& kept : plan.kept) lend(values_[kept.value], kept.tensor);
+    for (const RowPlan::MovingView& view : plan.moving) lend(values_[view.value], view.tensor);
 }
 
 PlannedRow::Run::~Run() {
@@ -102,11 +111,19 @@ void PlannedRow::Run::end() {
         return;
     }
     if (row_->plan_ == nullptr) return;
-    if (way_ == Way::Planned)
-        for (const RowPlan::Kept& kept : row_->plan_->kept) take_back(values_[kept.value]);
-    const bool is_kept_by_others = std::ranges::any_of(row_->plan_->kept, [](const RowPlan::Kept& kept) {
-        return kept.tensor.use_count() != kept.tensor_uses || kept.tensor.storage().use_count() != kept.storage_uses;
-    });
+    const RowPlan& plan = *row_->plan_;
+    if (way_ == Way::Planned) {
+        for (const RowPlan::Kept& kept : plan.kept) take_back(values_[kept.value]);
+        for (const RowPlan::MovingView& view : plan.moving) take_back(values_[view.value]);
+    }
+    const bool is_kept_by_others =
+        std::ranges::any_of(plan.kept,
+                            [](const RowPlan::Kept& kept) {
+                                return kept.tensor.use_count() != kept.tensor_uses ||
+                                       kept.tensor.storage().use_count() != kept.storage_uses;
+                            }) ||
+        std::ranges::any_of(plan.moving,
+                            [](const RowPlan::MovingView& view) { return view.tensor.use_count() != 1; });
     if (is_kept_by_others) row_->give_up_plan();
 }
 
@@ -122,6 +139,8 @@ void PlannedRow::Run::go_on_as_planned(std::size_t step, const Memory& memory) {
     for (std::uint32_t i = plan.first_item[step]; i < plan.first_item[step + 1]; ++i) {
         const RowPlan::Item& item = plan.items[i];
         event_ = item.event;
+        for (std::uint32_t number : item.begun)
+            give_memory(plan.moving[number].tensor, memory.values[plan.moving[number].base].storage());
         if (item.writes_kept) {
             at::AutoDispatchBelowADInplaceOrView guard;
             make_call(*item.call, memory);
@@ -137,6 +156,7 @@ void PlannedRow::Run::go_on_as_planned(std::size_t step, const Memory& memory) {
             row_->run_events(item.event + 1, row_->first_event_[step + 1], memory);
             return;
         }
+        for (std::uint32_t number : item.ended) give_memory(plan.moving[number].tensor, plan.nothing);
         for (std::uint32_t value : item.released) memory.values[value].reset();
     }
     event_ = row_->first_event_[step + 1];
@@ -145,10 +165,30 @@ void PlannedRow::Run::go_on_as_planned(std::size_t step, const Memory& memory) {
 /// The calls from this event on run without the plan.
 void PlannedRow::Run::leave_plan(std::uint32_t next_event) {
     way_ = Way::Plain;
-    for (const RowPlan::Kept& kept : row_->plan_->kept) {
+    const RowPlan& plan = *row_->plan_;
+    for (const RowPlan::Kept& kept : plan.kept) {
         take_back(values_[kept.value]);
         if (kept.birth < next_event && kept.death >= next_event) values_[kept.value] = kept.tensor;
     }
+    for (const RowPlan::MovingView& view : plan.moving) {
+        take_back(values_[view.value]);
+        give_memory(view.tensor, plan.nothing);
+    }
+    make_views_anew(next_event);
+}
+
+/// As the program knows them: their bases know them too.
+void PlannedRow::Run::make_views_anew(std::uint32_t next_event) {
+    const RowPlan& plan = *row_->plan_;
+    std::vector<c10::IValue> stack;
+    const Memory memory{values_, {}, stack};
+    for (const RowPlan::MovingView& view : plan.moving) {
+        const bool is_first = view.value == view.call->results[0];
+        if (is_first && view.birth < next_event && values_[view.base].defined())
+            make_call_without_autograd(*view.call, memory);
+    }
+    for (const RowPlan::MovingView& view : plan.moving)
+        if (view.death < next_event) values_[view.value].reset();
 }
 
 }  // namespace stator::torch_room

@@ -56,6 +56,7 @@ class PlannedRow {
 
         void go_on_as_planned(std::size_t step, const Memory& memory);
         void leave_plan(std::uint32_t next_event);
+        void make_views_anew(std::uint32_t next_event);
         void begin_plan();
 
         PlannedRow* row_;

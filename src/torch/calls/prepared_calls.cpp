@@ -483,7 +483,7 @@ PreparedCalls::PlannedMemory PreparedCalls::planned_memory() const {
         const RowPlan* const plan = step.row == nullptr ? nullptr : step.row->plan();
         if (plan == nullptr) continue;
         memory.values += plan->results;
-        memory.views += plan->kept.size() - plan->results;
+        memory.views += plan->kept.size() - plan->results + plan->moving.size();
         memory.bytes += plan->bytes;
     }
     return memory;

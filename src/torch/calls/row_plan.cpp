@@ -29,11 +29,6 @@ constexpr std::array<std::string_view, 9> kUsesStorage = {
     "aten::set_",      "aten::resize_",  "aten::resize_as_",    "aten::set_data",  "aten::as_strided",
     "aten::as_strided_", "aten::record_stream", "aten::lift", "aten::requires_grad_"};
 
-template <class Visit>
-void for_each_operand(const Call& call, const Visit& visit) {
-    for (const Slot& slot : call.slots) slot.for_each_tensor(visit);
-}
-
 /// A dense tensor in memory, without anything that has to be resolved when it is read.
 bool is_usual(const at::Tensor& tensor) {
     using c10::DispatchKey;
@@ -82,12 +77,21 @@ at::Tensor tensor_in(const std::shared_ptr<c10::DataPtr>& block, std::size_t off
 }  // namespace
 
 TensorLook TensorLook::of(const at::Tensor& tensor) {
-    return {tensor.sizes().vec(), tensor.strides().vec(), tensor.scalar_type(), tensor.key_set().raw_repr()};
+    return {tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset(), tensor.scalar_type(),
+            tensor.key_set().raw_repr()};
 }
 
 bool TensorLook::matches(const at::Tensor& tensor) const {
     return tensor.defined() && tensor.key_set().raw_repr() == keys && tensor.scalar_type() == dtype &&
+           tensor.storage_offset() == offset &&
            tensor.sizes() == at::IntArrayRef(sizes) && tensor.strides() == at::IntArrayRef(strides);
+}
+
+bool is_view(const Call& call) {
+    const c10::FunctionSchema& schema = call.operation.schema();
+    // Is no view for autograd, because its operand is dropped.
+    if (schema.name() == "aten::_unsafe_view") return true;
+    return call.level == Level::BelowAutograd && !schema.is_mutable();
 }
 
 Py_ssize_t kernel_registrations() {
@@ -145,8 +149,10 @@ void RowObservation::observe_call(std::uint32_t number, const Call& call, const 
     // What comes from outside looks like this from the beginning on.
     for_each_operand(call, [&](std::uint32_t value) {
         Seen& seen = at(value);
-        if (!seen.is_made && seen.look.keys == 0 && memory.values[value].defined())
-            seen.look = TensorLook::of(memory.values[value]);
+        const at::Tensor& tensor = memory.values[value];
+        if (seen.is_made || seen.look.keys != 0 || !tensor.defined() || !tensor.has_storage()) return;
+        seen.look = TensorLook::of(tensor);
+        seen.is_usual = is_usual(tensor);
     });
     make_call_without_autograd(call, memory);
     note_results(number, call, memory.values);
@@ -163,6 +169,7 @@ void RowObservation::note_results(std::uint32_t number, const Call& call, const 
         seen.birth = number;
         if (!tensor.defined() || !tensor.has_storage()) continue;
         seen.look = TensorLook::of(tensor);
+        seen.is_usual = is_usual(tensor);
         seen.bytes = tensor.storage().nbytes();
         bool has_memory_of_other = false;
         std::uint32_t root = value;
@@ -200,7 +207,7 @@ bool RowObservation::keeps_nothing(const Call& call) {
 
 void RowObservation::note_use(const Call& call) {
     if (!keeps_nothing(call)) return disqualify(call);
-    const bool is_view_or_write = call.level == Level::BelowAutograd;
+    const bool is_view_or_write = call.level == Level::BelowAutograd || is_view(call);
     if (!is_view_or_write) {
         const bool returns_memory = std::ranges::any_of(
             call.results, [&](std::uint32_t value) { return at(value).root != value && at(value).root != kNoValue; });
@@ -255,9 +262,10 @@ void RowObservation::try_other_form(const Call& call, const Memory& memory) {
             memory.values[value].reset();
     }
     bool is_same = true;
+    // The program gets the warnings of the first call.
     NoWarnings warnings;
+    c10::WarningUtils::WarningHandlerGuard guard(&warnings);
     try {
-        c10::WarningUtils::WarningHandlerGuard guard(&warnings);
         make_call_without_autograd(*form, memory);
     } catch (const std::exception&) {
         memory.stack.clear();
@@ -267,10 +275,8 @@ void RowObservation::try_other_form(const Call& call, const Memory& memory) {
         const at::Tensor& tensor = memory.values[call.results[i]];
         is_same = is_same && at(call.results[i]).look.matches(tensor) && hash_of(tensor) == hashes[i];
     }
-    if (!is_same || warnings.has_any) {
-        make_call_without_autograd(call, memory);
-        return;
-    }
+    if (!is_same) make_call_without_autograd(call, memory);
+    if (!is_same || warnings.has_any) return;
     for (std::uint32_t value : call.results) at(value).is_plannable = writes;
     (writes ? out_ : cast_).emplace(&call, std::move(*form));
 }
@@ -323,8 +329,8 @@ std::int32_t RowObservation::replaced_by(const Call& call, std::uint32_t event,
     return is_alike ? number_of_root.at(found) : -1;
 }
 
-/// Makes the tensors. False if there is none.
-bool RowObservation::lay_out_block(RowPlan& plan) {
+/// Makes the tensors.
+void RowObservation::lay_out_block(RowPlan& plan) {
     for (std::size_t largest = kLargestResult; largest > 0; largest /= 2) {
         std::vector<Life> lives;
         std::vector<std::uint32_t> roots;
@@ -342,7 +348,7 @@ bool RowObservation::lay_out_block(RowPlan& plan) {
                 roots.push_back(value);
             }
         }
-        if (roots.empty()) return !cast_.empty();
+        if (roots.empty()) return;
         const Layout layout = lay_out(lives);
         if (layout.bytes > kLargestBlock) continue;
         auto block = std::make_shared<c10::DataPtr>(c10::GetCPUAllocator()->allocate(layout.bytes));
@@ -350,14 +356,13 @@ bool RowObservation::lay_out_block(RowPlan& plan) {
         for (std::size_t i = 0; i < roots.size(); ++i) {
             const Seen& seen = seen_[roots[i]];
             at::Tensor tensor = tensor_in(block, layout.offsets[i], seen.look, seen.bytes);
-            if (!seen.look.matches(tensor)) return false;
+            if (!seen.look.matches(tensor)) continue;
             plan.kept.push_back({roots[i], std::move(tensor), seen.birth, seen.death});
             is_kept_[roots[i]] = true;
         }
-        plan.results = roots.size();
-        return true;
+        plan.results = plan.kept.size();
+        return;
     }
-    return !cast_.empty();
 }
 
 /// Views of tensors of the plan, and second names of them.
@@ -380,7 +385,7 @@ void RowObservation::keep_views(RowPlan& plan) {
             }
             continue;
         }
-        if (call->level != Level::BelowAutograd || call->operation.schema().is_mutable()) continue;
+        if (!is_view(*call)) continue;
         bool is_kept = !std::ranges::any_of(call->slots, &Slot::has_numbers) && keeps_nothing(*call);
         std::size_t operands = 0;
         for_each_operand(*call, [&](std::uint32_t value) {
@@ -411,6 +416,7 @@ void RowObservation::write_items(RowPlan& plan) {
         if (!is_of_plan) continue;
         for_each_operand(*event.call, [&](std::uint32_t value) { is_read[value] = !is_kept_[value]; });
     }
+    for (const RowPlan::MovingView& view : plan.moving) is_read[view.base] = true;
     for (std::uint32_t value = 0; value < seen_.size(); ++value)
         if (is_read[value] && !seen_[value].is_made) plan.expected.push_back({value, seen_[value].look});
     for (std::uint32_t i = 0; i < events_.size(); ++i) {
@@ -441,7 +447,13 @@ void RowObservation::write_items(RowPlan& plan) {
                 if (is_read[value]) item.expected.push_back({value, seen_[value].look});
         for (std::uint32_t value : event.released)
             if (!is_kept_[value]) item.released.push_back(value);
-        if (item.call != nullptr || !item.aliases.empty() || !item.released.empty())
+        for (std::uint32_t number = 0; number < plan.moving.size(); ++number) {
+            const RowPlan::MovingView& view = plan.moving[number];
+            if (view.is_read && view.birth == i) item.begun.push_back(number);
+            if (view.is_read && view.death == i) item.ended.push_back(number);
+        }
+        if (item.call != nullptr || !item.aliases.empty() || !item.released.empty() || !item.begun.empty() ||
+            !item.ended.empty())
             plan.items.push_back(std::move(item));
     }
     plan.first_item.push_back(static_cast<std::uint32_t>(plan.items.size()));
@@ -452,8 +464,10 @@ std::unique_ptr<RowPlan> RowObservation::plan() {
     settle_lives();
     is_kept_.assign(seen_.size(), false);
     auto plan = std::make_unique<RowPlan>();
-    if (!lay_out_block(*plan)) return nullptr;
+    lay_out_block(*plan);
     keep_views(*plan);
+    find_moving_views(*plan);
+    if (plan->kept.empty() && plan->moving.empty() && cast_.empty()) return nullptr;
     write_items(*plan);
     plan->registrations = kernel_registrations();
     for (RowPlan::Kept& kept : plan->kept) {
