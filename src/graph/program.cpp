@@ -282,6 +282,7 @@ void Program::finish(Building building) {
         value_of_ = std::move(building.value_of);
         calls_ = std::move(building.calls);
         if (recording_ != Recording::Off) make_recorded_parts();
+        plan_memory();
     }
     state_ = is_worth_it ? State::Ready : State::NotWorthIt;
 }
@@ -400,6 +401,13 @@ void Program::make_recorded_parts() {
             pool = std::make_unique<torch_room::RecordingPool>(device, recording_ == Recording::OverwrittenResults);
         part.recorded = std::make_unique<RecordedPart>(*calls_, std::move(row), *pool);
     }
+}
+
+/// The plan keeps tensors of certain sizes. A recording has memory of its own.
+void Program::plan_memory() {
+    if (!runner_.has_fixed_sizes_) return;
+    for (const Part& part : parts_)
+        if (part.is_prepared && part.recorded == nullptr) calls_->plan_memory(part.first, part.last);
 }
 
 std::string Program::why_not_recorded(const Part& part) const {

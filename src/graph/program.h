@@ -85,6 +85,7 @@ class Program {
     void release_values(const Building& building);
     bool begins_part(const Building& building, const Step& step) const;
     void make_recorded_parts();
+    void plan_memory();
     std::string why_not_recorded(const Part& part) const;
 
     Ref<> run_prepared(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure) const;

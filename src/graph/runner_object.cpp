@@ -156,6 +156,17 @@ PyObject* prepared(PyObject* self, void*) {
     });
 }
 
+/// Of the results that have memory of a plan: (how many, views of them, bytes that are kept between calls).
+PyObject* planned(PyObject* self, void*) {
+    return at_boundary([&] {
+        const Program* program = ready(object_of(self)).program();
+        torch_room::PreparedCalls::PlannedMemory memory;
+        if (program != nullptr && program->calls() != nullptr) memory = program->calls()->planned_memory();
+        return checked(Py_BuildValue("(nnn)", static_cast<Py_ssize_t>(memory.values),
+                                     static_cast<Py_ssize_t>(memory.views), static_cast<Py_ssize_t>(memory.bytes)));
+    });
+}
+
 Ref<> list_of_recordings(const Program& program) {
     Ref<> list = checked(PyList_New(0));
     for (const Program::RecordingState& state : program.recording_states()) {
@@ -202,6 +213,8 @@ PyGetSetDef kProperties[] = {
     {"__signature__", signature, nullptr, nullptr, nullptr},
     {"placeholders", placeholders, nullptr, "The names of the inputs.", nullptr},
     {"prepared", prepared, nullptr, "How many steps are prepared, and the operators that they call.", nullptr},
+    {"planned", planned, nullptr, "How many results and views are the same tensors in all calls, and their bytes.",
+     nullptr},
     {"recorded", recorded, nullptr, "The parts of the graph, and what is recorded of them.", nullptr},
     {"operators", operators, nullptr, "The operators called with gradients, and those called without.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},

@@ -207,7 +207,9 @@ struct Store<at::Tensor&> {
     static bool matches(const c10::FunctionSchema& schema) {
         return returns_tensors(schema, 1) && is_written(schema.returns()[0]);
     }
-    static void put(at::Tensor& result, const Call& call, at::Tensor* values) { values[call.results[0]] = result; }
+    static void put(at::Tensor& result, const Call& call, at::Tensor* values) {
+        if (&result != &values[call.results[0]]) values[call.results[0]] = result;
+    }
 };
 
 template <class... Tensors>
@@ -279,6 +281,12 @@ void find_direct_call(Call& call) {
         // Written in place.
         Written(Written), Written(Written, In), Written(Written, In, Number), Written(Written, Number),
         Written(Written, In, bool),
+        // Written to a tensor that is given.
+        Written(In, Written), Written(In, In, Written), Written(In, In, Number, Written), Written(In, Number, Written),
+        Written(In, Number, Number, Written), Written(In, In, In, Written), Written(In, std::string_view, Written),
+        Written(In, In, In, Number, Number, Written), Written(In, In, In, Number, Written), Written(Number, In, Written),
+        Written(In, Int, bool, Written), Written(In, Int, Dtype, Written), Written(In, at::IntArrayRef, bool, Written),
+        Written(In, at::OptionalIntArrayRef, bool, Dtype, Written),
         // Views.
         Out(In, Int), Out(In, Int, Int), Out(In, Int, c10::SymInt), Out(In, Sizes), Out(In, at::IntArrayRef),
         Out(In, Sizes, bool), Out(In, Int, std::optional<c10::SymInt>, std::optional<c10::SymInt>, c10::SymInt),

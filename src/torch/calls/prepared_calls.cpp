@@ -19,8 +19,10 @@
 
 #include "torch/calls/call_observer.h"
 #include "torch/calls/number_operands.h"
+#include "torch/calls/prepared_step.h"
 #include "torch/calls/operator_call.h"
 #include "torch/calls/recordable.h"
+#include "torch/calls/row_plan.h"
 #include "torch/errors.h"
 #include "torch/tensor.h"
 
@@ -224,21 +226,6 @@ bool tensors_of(const std::vector<c10::IValue>& outputs, std::vector<at::Tensor>
 
 }  // namespace
 
-/// `values[to] = values[from]`: a call that would have returned its argument.
-struct Alias {
-    std::uint32_t from, to;
-};
-
-struct PreparedCalls::Step {
-    std::vector<Call> calls;
-    std::vector<std::uint32_t> released;
-    /// The same where no gradient is wanted: without the composite operators.
-    bool has_plain_calls = false;
-    std::vector<Call> plain_calls;
-    std::vector<Alias> aliases;   // after the plain calls
-    Recordability recordability;  // of all of its calls
-};
-
 PreparedCalls::PreparedCalls(std::size_t steps, std::uint32_t first_value) : steps_(steps), value_count_(first_value) {}
 PreparedCalls::~PreparedCalls() = default;
 
@@ -412,7 +399,7 @@ void rename(std::vector<Call>& calls, std::uint32_t from, std::uint32_t to) {
 
 /// Prepares the step once more for runs in which no gradient is wanted, in which composite operators do nothing but
 /// to call others. The results get the numbers that they have in the other case.
-void PreparedCalls::prepare_plain(Step& step, const CallObserver& observer, std::span<const OperandTensor> operands,
+void PreparedCalls::prepare_plain(PreparedStep& step, const CallObserver& observer, std::span<const OperandTensor> operands,
                                   Borrowed<> result, const PreparedResult& prepared, Sizes sizes) {
     const CallObserver::Observed& observed = *observer.observed_;
     if (std::ranges::none_of(observed.calls, &Seen::is_composite)) return;
@@ -484,127 +471,43 @@ void PreparedCalls::release_after(std::size_t step, std::uint32_t value) {
     steps_[step].released.push_back(value);
 }
 
+void PreparedCalls::plan_memory(std::size_t first, std::size_t last) {
+    std::size_t calls = 0;
+    for (std::size_t step = first; step < last; ++step) calls += steps_[step].calls_without_autograd().size();
+    if (calls > 1) steps_[first].row = std::make_unique<PlannedRow>(steps_, first, last);
+}
+
+PreparedCalls::PlannedMemory PreparedCalls::planned_memory() const {
+    PlannedMemory memory;
+    for (const PreparedStep& step : steps_) {
+        const RowPlan* const plan = step.row == nullptr ? nullptr : step.row->plan();
+        if (plan == nullptr) continue;
+        memory.values += plan->results;
+        memory.views += plan->kept.size() - plan->results + plan->moving.size();
+        memory.bytes += plan->bytes;
+    }
+    return memory;
+}
+
 void PreparedCalls::release(std::size_t step, TensorValues& values) const {
     for (std::uint32_t value : steps_[step].released) values.release(value);
 }
 
 std::size_t PreparedCalls::call_count() const {
     std::size_t count = 0;
-    for (const Step& step : steps_) count += step.calls.size();
+    for (const PreparedStep& step : steps_) count += step.calls.size();
     return count;
 }
 
 std::vector<std::string> PreparedCalls::operators(Gradients gradients) const {
     std::vector<std::string> names;
-    for (const Step& step : steps_) {
+    for (const PreparedStep& step : steps_) {
         const bool is_plain = gradients == Gradients::NotWanted && step.has_plain_calls;
         for (const Call& call : is_plain ? step.plain_calls : step.calls)
             names.push_back(c10::toString(call.operation.operator_name()));
     }
     return names;
 }
-
-namespace {
-
-void fill(const Call& call, const at::Tensor* values, std::span<const c10::IValue> numbers,
-          std::vector<c10::IValue>& stack) {
-    for (const Slot& slot : call.slots) {
-        switch (slot.kind) {
-            case Slot::Kind::Constant:
-                stack.emplace_back(slot.constant);
-                break;
-            case Slot::Kind::Tensor:
-                stack.emplace_back(values[slot.value]);
-                break;
-            case Slot::Kind::Tensors: {
-                c10::List<at::Tensor> list;
-                list.reserve(slot.values.size());
-                for (std::uint32_t value : slot.values) list.push_back(values[value]);
-                stack.emplace_back(std::move(list));
-                break;
-            }
-            case Slot::Kind::OptionalTensors: {
-                c10::List<std::optional<at::Tensor>> list;
-                list.reserve(slot.values.size());
-                for (std::uint32_t value : slot.values)
-                    list.push_back(value == kNoValue ? std::nullopt : std::optional<at::Tensor>(values[value]));
-                stack.emplace_back(std::move(list));
-                break;
-            }
-            case Slot::Kind::Number:
-            case Slot::Kind::WrappedNumber:
-            case Slot::Kind::Integers:
-                stack.push_back(argument_of(slot, numbers));
-                break;
-        }
-    }
-}
-
-void take_results(const Call& call, std::vector<c10::IValue>& stack, at::Tensor* values) {
-    if (call.returns_list) {
-        std::vector<at::Tensor> tensors = std::move(stack[0]).toTensorVector();
-        TORCH_CHECK(tensors.size() == call.results.size(), call.operation.schema().name(), " returned ", tensors.size(),
-                    " tensors, not ", call.results.size());
-        for (std::size_t i = 0; i < tensors.size(); ++i) values[call.results[i]] = std::move(tensors[i]);
-    } else {
-        for (std::size_t i = 0; i < call.results.size(); ++i) values[call.results[i]] = std::move(stack[i]).toTensor();
-    }
-    stack.clear();
-}
-
-}  // namespace
-
-namespace {
-
-/// What calls read and write in one run.
-struct Memory {
-    at::Tensor* values;
-    std::span<const c10::IValue> numbers;
-    std::vector<c10::IValue>& stack;
-};
-
-void make_call(const Call& call, const Memory& memory) {
-    std::optional<at::AutoDispatchBelowADInplaceOrView> below;
-    if (call.is_below_autograd) below.emplace();
-    if (call.direct != nullptr) {
-        call.direct(call, memory.values);
-    } else {
-        fill(call, memory.values, memory.numbers, memory.stack);
-        call.operation.callBoxed(memory.stack);
-        take_results(call, memory.stack, memory.values);
-    }
-}
-
-void make_calls(const std::vector<Call>& calls, const Memory& memory) {
-    for (const Call& call : calls) {
-        make_call(call, memory);
-        for (std::uint32_t value : call.released) memory.values[value].reset();
-    }
-}
-
-/// Nothing but the call runs in the state below autograd: releasing a tensor may run code of the program.
-void make_calls_without_autograd(const std::vector<Call>& calls, const Memory& memory) {
-    for (const Call& call : calls) {
-        switch (call.level) {
-            case Level::Top:
-                make_call(call, memory);
-                break;
-            case Level::BelowAutograd: {
-                at::AutoDispatchBelowAutograd guard;
-                make_call(call, memory);
-                break;
-            }
-            case Level::BelowViewTracking: {
-                at::AutoDispatchBelowADInplaceOrView guard;
-                make_call(call, memory);
-                break;
-            }
-        }
-        for (std::uint32_t value : call.released) memory.values[value].reset();
-    }
-}
-
-}  // namespace
 
 std::size_t PreparedCalls::call_count(std::size_t step) const {
     return steps_[step].calls.size();
@@ -645,6 +548,24 @@ std::int32_t PreparedCalls::device_of(std::size_t step) const {
     return device ? static_cast<std::int32_t>(device->type()) << 8 | static_cast<std::uint8_t>(device->index()) : -1;
 }
 
+namespace {
+
+template <class Make>
+void make_calls(const std::vector<Call>& calls, const Make& make, const Memory& memory) {
+    for (const Call& call : calls) {
+        make(call, memory);
+        for (std::uint32_t value : call.released) memory.values[value].reset();
+    }
+}
+
+}  // namespace
+
+/// How the calls of one run are made.
+struct PreparedCalls::Way {
+    bool without_autograd;
+    PlannedRow::Run planned;
+};
+
 /// Whether autograd's kernels would do nothing but to go on.
 bool PreparedCalls::needs_no_autograd(std::span<const std::uint32_t> read, const TensorValues& values) {
     if (c10::GradMode::is_enabled()) {
@@ -657,19 +578,23 @@ bool PreparedCalls::needs_no_autograd(std::span<const std::uint32_t> read, const
 }
 
 /// Runs steps up to the first one that gives a warning, and returns the next one.
-std::size_t PreparedCalls::run_quietly(std::size_t at, std::size_t last, bool without_autograd, TensorValues& values,
+std::size_t PreparedCalls::run_quietly(std::size_t at, std::size_t last, Way& way, TensorValues& values,
                                        const bool& has_warned) const {
     at::Tensor* const tensors = values.tensors_->data;
     const Memory memory{tensors, values.tensors_->numbers, values.tensors_->stack};
     for (; at < last && !has_warned; ++at) {
         values.tensors_->running = at;
-        const Step& step = steps_[at];
-        if (!without_autograd) {
-            make_calls(step.calls, memory);
-        } else {
-            make_calls_without_autograd(step.has_plain_calls ? step.plain_calls : step.calls, memory);
-            for (const Alias& alias : step.aliases) tensors[alias.to] = tensors[alias.from];
+        if (way.planned.is_active()) {
+            way.planned.go_on(at, memory);
+            continue;
         }
+        const PreparedStep& step = steps_[at];
+        if (way.without_autograd)
+            make_calls(step.calls_without_autograd(), make_call_without_autograd, memory);
+        else
+            make_calls(step.calls, make_call, memory);
+        if (way.without_autograd)
+            for (const Alias& alias : step.aliases) tensors[alias.to] = tensors[alias.from];
         for (std::uint32_t value : step.released) tensors[value].reset();
     }
     return at;
@@ -679,15 +604,18 @@ std::optional<std::size_t> PreparedCalls::run(std::size_t first, std::size_t las
                                               TensorValues& values) const {
     KeptWarnings warnings;
     const bool without_autograd = needs_no_autograd(read, values);
+    PlannedRow* const row = without_autograd ? steps_[first].row.get() : nullptr;
     try {
+        Way way{without_autograd, {row, values.tensors_->data}};
         for (std::size_t at = first; at < last;) {
             {
                 c10::WarningUtils::WarningHandlerGuard guard(&warnings);
                 pybind11::gil_scoped_release without_lock;
-                at = run_quietly(at, last, without_autograd, values, warnings.has_any);
+                at = run_quietly(at, last, way, values, warnings.has_any);
             }
             if (warnings.has_any) warnings.give();
         }
+        way.planned.end();
         return std::nullopt;
     } catch (...) {
         values.tensors_->stack.clear();

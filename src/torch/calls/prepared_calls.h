@@ -98,6 +98,8 @@ struct CallValues {
     bool is_mutable = false;              // by its schema
 };
 
+struct PreparedStep;
+
 class PreparedCalls {
   public:
     /// `first_value` is the first number that no other value has.
@@ -116,6 +118,14 @@ class PreparedCalls {
     std::optional<PreparedResult> prepare(std::size_t step, const CallObserver& observer, const StepOperands& operands,
                                           Borrowed<> result, Sizes sizes);
     void release_after(std::size_t step, std::uint32_t value);
+    /// Runs of these steps, of which the sizes are the same in all calls, may keep memory for the next ones. All that is
+    /// released is known by then.
+    void plan_memory(std::size_t first, std::size_t last);
+    /// Results that have memory of the plans, once they are made, and how many bytes the plans keep.
+    struct PlannedMemory {
+        std::size_t values = 0, views = 0, bytes = 0;
+    };
+    PlannedMemory planned_memory() const;
     /// After a step that was run in another way.
     void release(std::size_t step, TensorValues& values) const;
     std::uint32_t value_count() const { return value_count_; }
@@ -141,15 +151,14 @@ class PreparedCalls {
                                    TensorValues& values) const;
 
   private:
-    struct Step;
-
-    void prepare_plain(Step& step, const CallObserver& observer, std::span<const OperandTensor> operands,
+    void prepare_plain(PreparedStep& step, const CallObserver& observer, std::span<const OperandTensor> operands,
                        Borrowed<> result, const PreparedResult& prepared, Sizes sizes);
     static bool needs_no_autograd(std::span<const std::uint32_t> read, const TensorValues& values);
-    std::size_t run_quietly(std::size_t at, std::size_t last, bool without_autograd, TensorValues& values,
+    struct Way;
+    std::size_t run_quietly(std::size_t at, std::size_t last, Way& way, TensorValues& values,
                             const bool& has_warned) const;
 
-    std::vector<Step> steps_;
+    std::vector<PreparedStep> steps_;
     std::uint32_t value_count_;
 };
 

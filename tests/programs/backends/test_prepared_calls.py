@@ -43,7 +43,7 @@ def bits(value: Any) -> Any:
     return value
 
 
-def same(program: Callable, *arguments: Tensor, prepared: int | None = None, calls: int = 3) -> None:
+def same(program: Callable, *arguments: Tensor, prepared: int | None = None, calls: int = 5) -> None:
     """Results, gradients, contents of the arguments and random state, in each of several calls."""
     runners: list[Any] = []
     entry = compiled(program, runners)
