@@ -10,6 +10,7 @@
 #include "value/kinds/constant.h"
 #include "value/kinds/sequence.h"
 #include "value/recorder.h"
+#include "value/tensor/collectives.h"
 #include "value/tensor/subclasses.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
@@ -107,6 +108,7 @@ Outcome device_mesh(Tracer& tracer, const Arguments& arguments) {
 }  // namespace
 
 void register_distributed_tensors(Handlers& handlers) {
+    register_collectives(handlers);
     auto add = [&](const char* name, Handler handler) {
         handlers.add_once_imported("torch.distributed.tensor._api", name, handler);
     };
