@@ -158,6 +158,9 @@ def new_mode(cell: ModeCell) -> FakeTensorMode:
 
     # Not a subclass: PyTorch finds the rules of higher-order operations by the exact class of the mode.
     mode = FakeTensorMode(shape_env=ShapeEnv())
+    describer = mode.fake_tensor_converter.meta_converter.describer
+    for memo in (describer.lookup_tensor, describer.lookup_storage):
+        memo._stator_bookkeeping = True  # type: ignore[attr-defined] # read by the engine: see src/cpython/finalizers.cpp
     mode.from_tensor = partial(_from_tensor, weakref.ref(mode), weakref.ref(cell))  # type: ignore[method-assign]
     return mode
 

@@ -75,7 +75,7 @@ bool has_traced_code(std::span<const Guard> guards) {
 /// Decides what a graph break means for the capture, and reports it. Throws PythonError if the program requires an
 /// error.
 void judge_break(const CaptureRequest& request, Trace& trace, CaptureReport& report) {
-    if (trace.end == TraceEnd::Returned) return;
+    if (trace.end == TraceEnd::Returned || trace.captures_calls) return;
     // With `is_compiling()` False, the program may take another path and not raise.
     const bool raises = trace.end == TraceEnd::Broke &&
                         (trace.report.kind == BreakKind::Raise || trace.report.kind == BreakKind::OperationFails);
@@ -162,7 +162,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     judge_break(request, trace, report);
     if (trace.end == TraceEnd::Failed) {
         Shared<Entry> failed = make_entry(request, std::move(state), GuardProgram(trace.guards, {}));
-        failed->captures_calls = trace.report.kind == BreakKind::GraphBreakCall;
+        failed->captures_calls = trace.captures_calls || trace.report.kind == BreakKind::GraphBreakCall;
         return failed;
     }
     if (!has_traced_code(trace.guards)) return nullptr;

@@ -21,10 +21,22 @@ bool generator_has_finalizer(PyObject* object) {
     return PyBytes_GET_SIZE(generator_code(object)->co_exceptiontable) != 0;
 }
 
+/// Whether it removes a key from a dictionary that Stator has marked: a fake mode of a backend remembers the tensors
+/// that it was shown. The callback has a weak reference to its dictionary as a default argument.
+bool removes_from_bookkeeping(PyObject* callback) {
+    PyObject* const defaults = PyFunction_GET_DEFAULTS(callback);
+    if (defaults == nullptr || PyTuple_GET_SIZE(defaults) != 1) return false;
+    PyObject* const reference = PyTuple_GET_ITEM(defaults, 0);
+    if (!PyWeakref_CheckRefExact(reference)) return false;
+    PyObject* const dictionary = PyWeakref_GET_OBJECT(reference);
+    return dictionary != Py_None && PyObject_HasAttrString(dictionary, "_stator_bookkeeping") != 0;
+}
+
 /// Once torch._dynamo has compiled something, it keeps a weak reference to every new module, with a callback that
 /// removes it. Callbacks of PyTorch's private modules are not visible to the program.
 bool is_bookkeeping(PyObject* callback) {
     if (!PyFunction_Check(callback)) return false;
+    if (removes_from_bookkeeping(callback)) return true;
     PyObject* name = PyDict_GetItemString(PyFunction_GET_GLOBALS(callback), "__name__");
     const char* text = name != nullptr && PyUnicode_CheckExact(name) ? PyUnicode_AsUTF8(name) : nullptr;
     return text != nullptr && std::string_view(text).starts_with("torch._");

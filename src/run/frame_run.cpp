@@ -16,6 +16,7 @@
 #include "run/failed_graph.h"
 #include "run/miss.h"
 #include "run/stance.h"
+#include "torch/library_code.h"
 #include "value/kinds/function.h"
 
 namespace stator {
@@ -49,6 +50,17 @@ PyObject* run_frame(EntryCache& cache, PyThreadState* thread, cpython::Frame* fr
     return FrameRun(cache, thread, frame, *code, {0}, is_main).go_on();
 }
 
+namespace {
+
+/// PyTorch's code for the call of a module counts: it calls `forward` and hooks, and computes nothing.
+bool is_library_code(PyFunctionObject* function) {
+    auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
+    return torch_room::is_library_code(function->func_globals, code) ||
+           torch_room::calls_forward_and_hooks(function->func_globals, code);
+}
+
+}  // namespace
+
 PyObject* FrameRun::go_on() {
     while (true) {
         if (is_done()) return leave();
@@ -63,7 +75,8 @@ PyObject* FrameRun::go_on() {
         }
         if (entry && entry->captures_calls && !cpython::is_being_traced(thread_)) {
             entry = nullptr;
-            cpython::HookCallbacks hooked(thread_, handle_callback, &cache_);
+            const bool is_library = is_library_code(cpython::function_of(frame_));
+            cpython::HookCallbacks hooked(thread_, is_library ? handle_below_library : handle_callback, &cache_);
             return is_untouched_ ? cpython::run(thread_, frame_) : leave();
         }
         if (!entry || !entry->is_captured || is_idle(*entry)) return leave();
@@ -436,6 +449,18 @@ PyObject* FrameRun::handle_disabled(PyThreadState* thread, cpython::Frame* frame
     return cpython::run(thread, frame);
 }
 
+PyObject* FrameRun::run_library(PyThreadState* thread, cpython::Frame* frame, void* context) {
+    cpython::HookCallbacks hooked(thread, handle_below_library, context);
+    return cpython::run(thread, frame);
+}
+
+PyObject* FrameRun::handle_below_library(PyThreadState* thread, cpython::Frame* frame, void* context) {
+    PyFunctionObject* function = cpython::function_of(frame);
+    const bool is_left = !is_disabled(reinterpret_cast<PyObject*>(function)) &&
+                         torch_room::is_library_code(function->func_globals, cpython::code_of(frame));
+    return is_left ? run_library(thread, frame, context) : handle_callback(thread, frame, context);
+}
+
 PyObject* FrameRun::handle_callback(PyThreadState* thread, cpython::Frame* frame, void* context) {
     PyFunctionObject* function = cpython::function_of(frame);
     if (is_disabled(reinterpret_cast<PyObject*>(function))) {
@@ -444,6 +469,7 @@ PyObject* FrameRun::handle_callback(PyThreadState* thread, cpython::Frame* frame
         if (leaves_calls_enabled(function)) hooked.emplace(thread, handle_disabled, context);
         return cpython::run(thread, frame);
     }
+    if (torch_room::communicates(function->func_globals)) return run_library(thread, frame, context);
     if (cpython::is_generator_frame(frame)) return handle_generator(thread, frame, context);
     if (is_apply(function)) {
         cpython::HookCallbacks hooked(thread, handle_forward, context);

@@ -88,6 +88,9 @@ class FrameRun {
     static PyObject* handle_forward(PyThreadState* thread, cpython::Frame* frame, void* context);
     static PyObject* handle_disabled(PyThreadState* thread, cpython::Frame* frame, void* context);
     static PyObject* handle_callback(PyThreadState* thread, cpython::Frame* frame, void* context);
+    /// For frames below a function of a library that runs uncompiled: other functions of libraries do so too.
+    static PyObject* handle_below_library(PyThreadState* thread, cpython::Frame* frame, void* context);
+    static PyObject* run_library(PyThreadState* thread, cpython::Frame* frame, void* context);
     static PySendResult send(void* context, PyObject* generator, PyObject* value, PyObject** result);
 
     EntryCache& cache_;

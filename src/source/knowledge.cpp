@@ -12,6 +12,7 @@ bool Knowledge::add(const Knowledge& other) {
     for (const std::string& place : other.changing_in_place) is_new |= changing_in_place.insert(place).second;
     for (const std::string& place : other.backend_constants) is_new |= backend_constants.insert(place).second;
     for (const auto& [code, held] : other.called_whole) is_new |= called_whole.emplace(code, held).second;
+    for (const auto& [code, held] : other.communicating) is_new |= communicating.emplace(code, held).second;
     return is_new;
 }
 
@@ -28,6 +29,9 @@ std::vector<std::string> Knowledge::print() const {
     for (const auto& [code, held] : called_whole)
         lines.push_back(std::string(utf8(code->co_qualname)) +
                         " is called uncompiled instead of inlined, because it breaks the graph and uses no tensors");
+    for (const auto& [code, held] : communicating)
+        lines.push_back(std::string(utf8(code->co_qualname)) +
+                        " runs uncompiled, because it communicates between processes; what it calls is captured");
     std::ranges::sort(lines);
     return lines;
 }

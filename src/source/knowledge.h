@@ -24,6 +24,9 @@ struct Knowledge {
     std::unordered_set<std::string> backend_constants;
     /// Functions that break the graph and use no tensors: called uncompiled, not inlined. Kept alive.
     std::unordered_map<PyCodeObject*, Ref<PyCodeObject>> called_whole;
+    /// Functions of PyTorch that break the graph because they communicate between processes. They and the modules that
+    /// call them run uncompiled, and what these call is captured. Kept alive.
+    std::unordered_map<PyCodeObject*, Ref<PyCodeObject>> communicating;
 
     /// Adds the facts of another one. Returns whether any of them was new.
     bool add(const Knowledge& other);

@@ -37,6 +37,12 @@ class Interpreter final : public Tracer {
     /// After a failure because a tensor is still wrapped where the captured region ends: the function transforms that
     /// it may come from.
     std::vector<PyCodeObject*> transforms_to_call_whole();
+    /// After a break: the outermost inlined function that communicates between processes, if the break is in it or in
+    /// what it calls of libraries. Null if there is none, or if it has to be an error.
+    PyCodeObject* communication() const;
+    /// After a break: whether the entered frame calls a module which has to be called uncompiled, and nothing else. The
+    /// graphs are inside of that module.
+    bool runs_around_graphs() const;
     /// To be called once, at the end.
     Trace take_trace();
 
@@ -127,6 +133,12 @@ class Interpreter final : public Tracer {
     void expect_room_for_frame();
     /// Breaks the graph if the function is to be called as a whole.
     void expect_inlined(FunctionValue* function);
+    /// Breaks the graph if the function, or the module whose call it is, is known to communicate between processes.
+    void expect_no_communication(const FunctionValue* function, const Arguments& arguments);
+    /// The module whose call was entered; null if something else was. (It is not one that is called inside of that.)
+    PyObject* entered_module() const;
+    /// Whether all open frames are PyTorch's code for the call of one module.
+    bool is_in_entered_module() const;
     /// Whether the current instruction is inside of a higher-order operation. Such a call is executed as a whole: the
     /// functions of PyTorch that make it would take another path if they were captured.
     bool is_in_higher_order_operation() const;
@@ -185,6 +197,7 @@ class Interpreter final : public Tracer {
     const LoggingFunctions logging_functions_;
     const bool is_resumed_;  // the trace starts in the middle of its frame
     bool broke_in_callback_ = false;
+    bool breaks_at_communication_ = false;
     bool inlined_torch_compile_ = false;
     bool forbids_breaks_ = false;
     bool needs_random_number_ = false;  // the break is by a question about one

@@ -123,6 +123,7 @@ Outcome Interpreter::push_call(FunctionValue* function, const Arguments& argumen
     if (!logging_functions_.is_empty() && function->outside != nullptr)
         if (Value* done = logging_functions_.call(*this, function->outside, arguments)) return done;
     expect_inlined(function);
+    expect_no_communication(function, arguments);
     if (is_of_transforms(function) && !recorder_.is_in_transform()) return start(call_transform(function, arguments));
     BytecodeFrame* frame = new_frame(function);
     bind_arguments(*this, function, arguments, frame->slots);

@@ -22,6 +22,14 @@ std::variant<Trace, Again> trace_once(const TraceRequest& request, const Knowled
     } catch (const StartAgain& again) {
         return Again{again.reason, {}};
     }
+    if (interpreter.end() != TraceEnd::Returned) {
+        PyCodeObject* found = interpreter.communication();
+        if (found != nullptr && !knowledge.communicating.contains(found)) {
+            Again again{"a function that communicates between processes breaks the graph", {}};
+            again.learned.communicating.emplace(found, Ref<PyCodeObject>::share(found));
+            return again;
+        }
+    }
     if (interpreter.end() != TraceEnd::Returned && !request.wants_one_graph) {
         PyCodeObject* whole = interpreter.function_without_tensors();
         if (whole != nullptr && !knowledge.called_whole.contains(whole)) {
@@ -36,7 +44,13 @@ std::variant<Trace, Again> trace_once(const TraceRequest& request, const Knowled
             again.learned.called_whole.emplace(code, Ref<PyCodeObject>::share(code));
         if (!again.learned.called_whole.empty()) return again;
     }
-    return interpreter.take_trace();
+    const bool runs_around_graphs = interpreter.end() != TraceEnd::Returned && interpreter.runs_around_graphs();
+    Trace trace = interpreter.take_trace();
+    if (runs_around_graphs) {
+        trace.end = TraceEnd::Failed;
+        trace.captures_calls = true;
+    }
+    return trace;
 }
 
 /// A trace that failed where the program has entered a level, and the frame could go on from before it.

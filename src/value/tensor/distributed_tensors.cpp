@@ -11,6 +11,7 @@
 #include "value/kinds/constant.h"
 #include "value/kinds/sequence.h"
 #include "value/recorder.h"
+#include "value/tensor/collectives.h"
 #include "value/tensor/subclasses.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
@@ -164,6 +165,7 @@ void register_placements(Handlers& handlers) {
 
 void register_distributed_tensors(Handlers& handlers) {
     register_placements(handlers);
+    register_collectives(handlers);
     auto add = [&](const char* name, Handler handler) {
         handlers.add_once_imported("torch.distributed.tensor._api", name, handler);
     };

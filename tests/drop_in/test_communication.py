@@ -1,0 +1,235 @@
+"""What communicates between processes and is compiled, with Stator and with torch._dynamo: the results are those of the
+uncompiled program, and Stator has no more graph breaks and captures no fewer operations."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.support.processes import Fresh
+
+pytestmark = pytest.mark.skipif(
+    not torch.distributed.is_available() or not torch.distributed.is_gloo_available(), reason="needs gloo"
+)
+
+START = """
+import json, sys, torch
+from torch import distributed, nn
+rank, store, compiler = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+distributed.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=2)
+if compiler == "stator":
+    import stator
+    stator.install()
+import torch._dynamo
+from torch._dynamo.utils import counters
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+def compile(model, **options):
+    return torch.compile(model, backend="aot_eager", **options)
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(6, 12), nn.Linear(12, 6)
+
+    def forward(self, x):
+        return x + self.down(torch.relu(self.up(x)))
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second, self.last = Block(), Block(), nn.Linear(6, 3)
+
+    def forward(self, x):
+        x = self.first(torch.tanh(x)) * 2
+        return self.last(self.second(x) * 3).cos()
+
+class Normalized(Model):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(6)
+
+    def forward(self, x):
+        return super().forward(self.norm(x))
+
+class Partial(Model):
+    def forward(self, x):
+        "Leaves parameters out."
+        return {"result": self.last(self.first(x)), "number": 3}
+
+def data(step):
+    return torch.randn(4, 6, generator=torch.Generator().manual_seed(rank + 10 * step))
+
+def local(tensor):
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+def same_state(plain, compiled):
+    for ours, theirs in zip(compiled.parameters(), plain.parameters(), strict=True):
+        assert (ours.grad is None) == (theirs.grad is None)
+        torch.testing.assert_close(local(ours), local(theirs))
+        if ours.grad is not None:
+            torch.testing.assert_close(local(ours.grad), local(theirs.grad))
+    for ours, theirs in zip(compiled.buffers(), plain.buffers(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+def loss_of(result):
+    return (result["result"] if isinstance(result, dict) else result).square().sum()
+
+def train(plain, compiled, steps=4, around=None):
+    optimizers = [torch.optim.SGD(net.parameters(), 0.1) for net in (plain, compiled)]
+    for step in range(steps):
+        losses = []
+        for net, optimizer in zip((plain, compiled), optimizers, strict=True):
+            optimizer.zero_grad()
+            if around is not None:
+                with around(net):
+                    loss_of(net(data(step + 100))).backward()
+            losses.append(loss_of(net(data(step))))
+            losses[-1].backward()
+            optimizer.step()
+        torch.testing.assert_close(*losses)
+        same_state(plain, compiled)
+    for mode in (False, True):
+        losses = [loss_of(net.train(mode)(data(9))) for net in (plain, compiled)]
+        torch.testing.assert_close(*losses)
+        with torch.no_grad():
+            torch.testing.assert_close(*[loss_of(net(data(10))) for net in (plain, compiled)])
+        for loss in losses:
+            loss.backward()
+        same_state(plain, compiled)
+
+counts = {}
+
+def count(name, program):
+    torch._dynamo.reset()
+    counters.clear()
+    program()
+    stats = counters["stats"]
+    counts[name] = (sum(counters["graph_break"].values()), stats.get("unique_graphs", 0), stats.get("calls_captured", 0))
+"""
+
+END = """
+print(json.dumps(counts))
+distributed.destroy_process_group()
+"""
+
+Counts = dict[str, tuple[int, int, int]]
+
+
+def counts_of(program: str, folder: Path, compiler: str) -> Counts:
+    store = str(folder / compiler)
+    running = [Fresh(START + program + END, str(rank), store, compiler) for rank in range(2)]
+    first, second = (json.loads(rank.printed().splitlines()[-1]) for rank in running)
+    assert first == second
+    return first
+
+
+def compare(program: str, folder: Path, fewer_graphs: tuple[str, ...] = ()) -> Counts:
+    ours, theirs = (counts_of(program, folder, compiler) for compiler in ("stator", "dynamo"))
+    assert ours.keys() == theirs.keys()
+    for name, (breaks, _, calls) in ours.items():
+        assert breaks <= theirs[name][0], f"{name}: {ours[name]}, with torch._dynamo {theirs[name]}"
+        assert calls >= theirs[name][2], f"{name}: {ours[name]}, with torch._dynamo {theirs[name]}"
+    return ours
+
+
+DATA_PARALLEL = """
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+def parallel(model=Model, hook=None, **options):
+    nets = [DistributedDataParallel(model(), **options) for _ in range(2)]
+    if hook is not None:
+        for net in nets:
+            net.register_comm_hook(None, hook)
+    return nets[0], compile(nets[1])
+
+def halved(state, bucket):
+    return default_hooks.allreduce_hook(state, bucket).then(lambda reduced: reduced.value() / 2)
+
+count("plain", lambda: train(*parallel()))
+count("buffers", lambda: train(*parallel(Normalized)))
+count("unused parameters", lambda: train(*parallel(Partial, find_unused_parameters=True)))
+count("static graph", lambda: train(*parallel(static_graph=True)))
+count("bucket views", lambda: train(*parallel(gradient_as_bucket_view=True)))
+count("hook", lambda: train(*parallel(hook=halved)))
+count("no_sync", lambda: train(*parallel(), around=lambda net: getattr(net, "_orig_mod", net).no_sync()))
+
+def inside():
+    train(DistributedDataParallel(Model()), DistributedDataParallel(compile(Model())))
+
+def called():
+    net = DistributedDataParallel(Model())
+    step = compile(lambda x: net(x * 2).sin() + 1)
+    for number in range(3):
+        torch.testing.assert_close(step(data(number)), net(data(number) * 2).sin() + 1)
+
+count("inside", inside)
+count("called by a function", called)
+try:
+    compile(DistributedDataParallel(Model()), fullgraph=True)(data(0))
+except torch._dynamo.exc.Unsupported:
+    pass
+else:
+    raise AssertionError("one graph")
+"""
+
+
+def test_data_parallel(tmp_path):
+    counts = compare(DATA_PARALLEL, tmp_path)
+    assert counts["plain"][0] == 0
+    assert counts["inside"][0] == 0
+    assert counts["called by a function"][0] == 1
+
+
+SHARDED = """
+mesh = init_device_mesh("cpu", (2,))
+
+def sharded(model):
+    for layer in model.children():
+        fully_shard(layer, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+def with_compiled_layers(**options):
+    model = Model()
+    for layer in model.children():
+        layer.compile(backend="aot_eager", **options)
+    return sharded(model)
+
+def with_wrapped_layers(**options):
+    model = Model()
+    model.first, model.second = compile(model.first, **options), compile(model.second, **options)
+    return sharded(model)
+
+def sequence():
+    torch.manual_seed(0)
+    return sharded(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4)))
+
+def alone():
+    torch.manual_seed(0)
+    return fully_shard(Block(), mesh=mesh)
+
+def in_checkpoints():
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+    model = Model()
+    model.first, model.second = checkpoint_wrapper(model.first), checkpoint_wrapper(model.second)
+    return sharded(model)
+
+count("whole", lambda: train(sharded(Model()), compile(sharded(Model()))))
+count("layers", lambda: train(sharded(Model()), with_compiled_layers()))
+count("layers in one graph", lambda: train(sharded(Model()), with_compiled_layers(fullgraph=True)))
+count("wrapped layers in one graph", lambda: train(sharded(Model()), with_wrapped_layers(fullgraph=True)))
+count("in one graph", lambda: train(alone(), compile(alone(), fullgraph=True)))
+count("layers of a sequence", lambda: train(sequence(), compile(sequence())))
+"""
+
+
+def test_fully_sharded(tmp_path):
+    counts = compare(SHARDED, tmp_path)
+    assert counts["whole"][:2] == [3, 7]  # a break for each layer; the last one is a graph too
+    assert counts["layers"][0] == counts["layers in one graph"][0] == counts["in one graph"][0] == 0
