@@ -1,40 +1,15 @@
-"""timm: models of several families, in eval and in training.
-
-torchvision names a torch of its own and is not installed. timm takes one layer and its transforms from it, and none of
-the models here uses either: a stand-in takes their place.
-"""
+"""timm: models of several families, in eval and in training."""
 
 from __future__ import annotations
 
-import sys
-from enum import Enum
-from types import ModuleType
 from typing import Any
 
 import torch
-from torch import nn
 
+import tests.support.torchvision_stand_in  # noqa: F401 - before timm
 from tests.integrations.scenario import Run, scenario
 
-
-class StandIn(ModuleType):
-    __path__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return type(name, (nn.Module,), {})
-
-
-for _name in ("", ".ops", ".ops.misc", ".transforms", ".transforms.functional", ".datasets"):
-    _module = sys.modules["torchvision" + _name] = StandIn("torchvision" + _name)
-    _parent, _, _last = _module.__name__.rpartition(".")
-    if _parent:
-        setattr(sys.modules[_parent], _last, _module)
-_modes = Enum("InterpolationMode", "NEAREST BILINEAR BICUBIC BOX HAMMING LANCZOS")
-sys.modules["torchvision.transforms.functional"].InterpolationMode = _modes
-
-import timm  # noqa: E402
+import timm  # isort: skip
 
 MODELS = (
     ("resnet10t", {}),

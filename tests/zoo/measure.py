@@ -1,16 +1,12 @@
-"""One model, uncompiled and captured by an engine, in a process of its own."""
+"""One model, uncompiled and captured by an engine. Each of these runs in a process of its own."""
 
 from __future__ import annotations
 
 import copy
-import json
-import multiprocessing
-import os
 import random
-import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from pathlib import Path
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy
@@ -29,6 +25,8 @@ class Outcome:
     breaks: int = 0
     same: str = "-"  # yes bit by bit, close, no; compared with uncompiled
     error: str = ""
+    seconds: float = 0  # of the first call
+    reasons: dict[str, int] = field(default_factory=dict)  # of the graph breaks
 
 
 class Counting:
@@ -42,29 +40,15 @@ class Counting:
         return graph_module
 
 
-def run_apart(job: Callable[..., Any], arguments: tuple[Any, ...], limit: float, folder: Path) -> dict[str, Any]:
-    """The job's answer, which is JSON; `error` alone if it does not end or crashes."""
-    place = folder / f"{os.getpid()}.json"
-    place.unlink(missing_ok=True)
-    process = multiprocessing.get_context("fork").Process(target=_answer, args=(job, arguments, place))
-    process.start()
-    process.join(limit)
-    if process.is_alive():
-        process.kill()
-        process.join()
-        return {"error": f"no end after {limit:.0f} s"}
-    if process.exitcode != 0 or not place.exists():
-        return {"error": f"the process ended with {process.exitcode}"}
-    return json.loads(place.read_text())
+def preload(engines: Sequence[str]) -> None:
+    """Imports what each process would import before it captures anything."""
+    import torch._dynamo.repro.after_dynamo
+    import torch._inductor.compile_fx
 
+    if "stator" in engines:
+        import stator
 
-def _answer(job: Callable[..., Any], arguments: tuple[Any, ...], place: Path) -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
-    torch.set_num_threads(1)
-    warnings.filterwarnings("ignore")
-    place.write_text(json.dumps(job(*arguments)))
+        stator.compile(torch.relu, backend="eager")
 
 
 def first_that_runs(makers: Makers, name: str) -> dict[str, Any]:
@@ -76,7 +60,7 @@ def first_that_runs(makers: Makers, name: str) -> dict[str, Any]:
             for training in (False, True):
                 _run(model.train(training), inputs, training)
         except Exception as error:  # noqa: BLE001 - the libraries raise all kinds
-            said = said or f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+            said = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
             continue
         return {"number": number}
     return {"error": said}
@@ -95,27 +79,40 @@ def _capture(make: Callable[[], tuple[torch.nn.Module, dict[str, Any]]], trainin
     uncompiled = copy.deepcopy(model)
     backend = Counting()
     outcome = Outcome()
-    compiled, breaks = _compiled(model, backend, engine)
+    compiled, reasons = _compiled(model, backend, engine)
+    began = time.perf_counter()
     try:
         for _ in range(2):
             expected, actual = _run(uncompiled, inputs, training), _run(compiled, inputs, training)
+            outcome.seconds = outcome.seconds or round(time.perf_counter() - began, 2)
             outcome.same = worse(outcome.same, sameness(expected, actual))
     except Exception as error:  # noqa: BLE001
         outcome.error = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
-    outcome.graphs, outcome.breaks = backend.graphs, breaks()
+    outcome.graphs, outcome.breaks, outcome.reasons = backend.graphs, sum(reasons.values()), dict(reasons)
     return outcome
 
 
-def _compiled(model: torch.nn.Module, backend: Counting, engine: str) -> tuple[Any, Callable[[], int]]:
+def _compiled(model: torch.nn.Module, backend: Counting, engine: str) -> tuple[Any, Mapping[str, int]]:
     if engine == "stator":
         import stator
 
         stator.config.suppress_errors = False
         stator.install()
-    import torch._dynamo
+    from torch._dynamo.utils import counters
 
-    counters = torch._dynamo.utils.counters
-    return torch.compile(model, backend=backend), lambda: sum(counters["graph_break"].values())
+    torch._dynamo.reset()
+    counters.clear()
+    return torch.compile(model, backend=backend), counters["graph_break"]
+
+
+def in_words(answer: dict[str, Any]) -> str:
+    if "error" in answer:
+        return answer["error"]
+    return "; ".join(
+        f"{mode}: {one['error'] or one['same']}, {one['graphs']} graphs, {one['breaks']} breaks, {one['seconds']} s"
+        + "".join(f", {reason!r} {count} times" for reason, count in one["reasons"].items())
+        for mode, one in answer.items()
+    )
 
 
 def _made(make: Callable[[], tuple[torch.nn.Module, dict[str, Any]]]) -> tuple[torch.nn.Module, dict[str, Any]]:

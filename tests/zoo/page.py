@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tests.zoo.kept import Kept, Row
+
 _HEAD = """# Models
 
-Models of libraries that run uncompiled with random weights, made small, captured by TorchDynamo and by Stator: called twice in eval and in training (forward and
-backward). `python -m tests.zoo` measures them and writes this page; what it finds out about a model is kept in `build/zoo.json`.
+Models of libraries, made small, with random weights, captured by TorchDynamo and by Stator: called twice in eval and in training (forward and backward), each in
+a process of its own on a CPU. `python -m tests.zoo` measures them and writes this page. It was measured with Python {python} and torch {torch}.
 
 A cell has the number of graphs with operations and, in parentheses, of graph breaks. *Same* compares Stator's results, and in training the gradients, with those of the
 uncompiled model: `yes` is bit by bit, `close` up to rounding. The backend runs the graphs as they are.
@@ -18,54 +19,69 @@ _COLUMNS = ("model", "eval: TorchDynamo", "Stator", "training: TorchDynamo", "St
 _MODES = ("eval", "training")
 
 
-def write(path: Path, kept: dict[str, dict[str, Any]]) -> None:
-    path.write_text("\n".join([_HEAD, *(_section(library, rows) for library, rows in kept.items())]))
+def write(path: Path, kept: Kept) -> None:
+    sections = [
+        _section(f"{library} {one['version']}", one["models"])
+        for library, one in kept.libraries.items()
+        if any("stator" in row for row in one["models"].values())
+    ]
+    path.write_text("\n".join([_HEAD.format(python=kept.python, torch=kept.torch), *sections]))
 
 
-def _section(library: str, rows: dict[str, Any]) -> str:
-    measured = {name: row for name, row in rows.items() if "stator" in row}
-    lines = [f"## {library} {metadata.version(library)}", "", _summary(measured, len(rows)), ""]
+def _section(title: str, rows: dict[str, Row]) -> str:
+    measured = {name: row for name, row in sorted(rows.items()) if "stator" in row}
+    lines = [f"## {title}", "", _summary(measured, len(rows)), ""]
     lines += ["| " + " | ".join(_COLUMNS) + " |", "| " + " | ".join("---" for _ in _COLUMNS) + " |"]
     lines += ["| " + " | ".join(_cells(name, row)) + " |" for name, row in measured.items()]
-    lines.append("")
-    for name, row in measured.items():
-        for mode, one in _outcomes(row, "stator").items():
-            if one["error"]:
-                lines.append(f"- {name}, {mode}, Stator: `{one['error'][:160]}`")
-    return "\n".join(lines).rstrip() + "\n"
+    for engine, title in (("stator", "Stator"), ("dynamo", "TorchDynamo")):
+        remarks = [remark for name, row in measured.items() for remark in _remarks(name, row, engine)]
+        if remarks:
+            lines += ["", f"Graph breaks and failures of {title}:", "", *remarks]
+    return "\n".join(lines) + "\n"
 
 
-def _summary(rows: dict[str, Any], tried: int) -> str:
+def _summary(rows: dict[str, Row], tried: int) -> str:
     whole = {engine: sum(_is_whole(row, engine) for row in rows.values()) for engine in ("dynamo", "stator")}
+    wrong = sum(any(one["same"] == "no" for one in _outcomes(row, "stator").values()) for row in rows.values())
     beside = [row for row in rows.values() if "dynamo" in row]
     more = sum(_needs_more(row) for row in beside)
-    return (
-        f"Of {tried} model types {len(rows)} run uncompiled with the inputs that the script makes. Stator captures {whole['stator']} of them in one graph in both modes. "
-        f"{len(beside)} were also captured by TorchDynamo, which has one graph for {whole['dynamo']} of these; "
-        f"{more} have more graph breaks here than there."
+    fewer = sum(_needs_more(row, "stator", "dynamo") for row in beside)
+    said = (
+        f"Of {tried} models {len(rows)} run uncompiled with the inputs that the script makes and were captured by Stator: "
+        f"{whole['stator']} of them in one graph in both modes, {wrong} with another result."
     )
+    if beside:
+        said += (
+            f" {len(beside)} were also captured by TorchDynamo: {whole['dynamo']} of them in one graph in both modes, {_failures(beside, 'dynamo')} fail there and "
+            f"{_failures(beside, 'stator')} here; {more} have more graphs here than there, {fewer} fewer."
+        )
+    return said
 
 
-def _outcomes(row: dict[str, Any], engine: str) -> dict[str, dict[str, Any]]:
+def _outcomes(row: Row, engine: str) -> dict[str, dict[str, Any]]:
     found = row.get(engine, {})
-    return {
-        mode: found.get(mode) or {"graphs": 0, "breaks": 0, "same": "-", "error": found.get("error", "")}
-        for mode in _MODES
-    }
+    failed = {"graphs": 0, "breaks": 0, "same": "-", "error": found.get("error", ""), "reasons": {}}
+    return {mode: found.get(mode) or failed for mode in _MODES}
 
 
-def _is_whole(row: dict[str, Any], engine: str) -> bool:
+def _is_whole(row: Row, engine: str) -> bool:
     return engine in row and all(
         not one["error"] and one["graphs"] == 1 and one["breaks"] == 0 for one in _outcomes(row, engine).values()
     )
 
 
-def _needs_more(row: dict[str, Any]) -> bool:
-    there, here = _outcomes(row, "dynamo"), _outcomes(row, "stator")
-    return any(not there[mode]["error"] and here[mode]["breaks"] > there[mode]["breaks"] for mode in _MODES)
+def _failures(rows: list[Row], engine: str) -> int:
+    return sum(any(one["error"] for one in _outcomes(row, engine).values()) for row in rows)
 
 
-def _cells(name: str, row: dict[str, Any]) -> list[str]:
+def _needs_more(row: Row, fewer: str = "dynamo", more: str = "stator") -> bool:
+    there, here = _outcomes(row, fewer), _outcomes(row, more)
+    return any(
+        not there[mode]["error"] and not here[mode]["error"] and here[mode]["graphs"] > there[mode]["graphs"] for mode in _MODES
+    )
+
+
+def _cells(name: str, row: Row) -> list[str]:
     here = _outcomes(row, "stator")
     there = _outcomes(row, "dynamo") if "dynamo" in row else None
     cells = [name]
@@ -78,3 +94,18 @@ def _graphs(one: dict[str, Any]) -> str:
     if one["error"]:
         return "fails"
     return f"{one['graphs']} ({one['breaks']})" if one["breaks"] else str(one["graphs"])
+
+
+def _remarks(name: str, row: Row, engine: str) -> list[str]:
+    """Why the graph of the model was broken, and how it failed; the modes of a model mostly say the same."""
+    said: dict[str, list[str]] = {}
+    for mode, one in _outcomes(row, engine).items() if engine in row else ():
+        for text in ([f"`{_plain(one['error'])}`"] if one["error"] else [*map(_plain, one["reasons"])]):
+            said.setdefault(text, []).append(mode)
+    return [f"- {name}" + ("" if len(modes) == len(_MODES) else f", {modes[0]}") + f": {text}" for text, modes in said.items()]
+
+
+def _plain(text: str) -> str:
+    """One line without marks of Markdown."""
+    line = " ".join(text.split()).replace("`", "'").replace("|", "/").replace("<", "(").replace(">", ")")
+    return line if len(line) <= 200 else line[:200] + "..."

@@ -199,6 +199,12 @@ bool changed_class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name
     return met_change;
 }
 
+/// Whether it numbers the handles of hooks: what registers a hook increments it in every call.
+bool numbers_handles(PyTypeObject* type, Borrowed<> name) {
+    static PyTypeObject* const handle = imported_class("torch.utils.hooks", "RemovableHandle");
+    return type == handle && name.get() == interned("next_id");
+}
+
 }  // namespace
 
 Value* class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, PyObject** found) {
@@ -225,6 +231,7 @@ Value* class_attribute(Tracer& tracer, PyTypeObject* type, Borrowed<> name, PyOb
         if (is_new) tracer.guard({GuardKind::Absent, source});
         return nullptr;
     }
+    if (is_new) source->varies = numbers_handles(type, name);
     Value* value = tracer.outside(source, raw);
     // The kind of attribute decides how it is bound, so it is guarded even if its value is not.
     if (is_new && Py_TYPE(raw)->tp_descr_get != nullptr && !PyFunction_Check(raw))
