@@ -136,11 +136,29 @@ bool is_of_an_operation(bool may_be_any) {
     return false;
 }
 
+/// Says that a graph has raised the current exception. The program raises it too, unless it is an error of the backend.
+void note_exception(cpython::Frame* frame, Index at) {
+    TakenError error = TakenError::take();
+    std::string text = Py_TYPE(error.exception().get())->tp_name;
+    // (A class of the program could run its code here.)
+    if ((Py_TYPE(error.exception().get())->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) {
+        Ref<> words = Ref<>::steal(PyObject_Str(error.exception().get()));
+        if (words) text += ": " + std::string(utf8(words.get()));
+        PyErr_Clear();
+    }
+    issue_note(NoteKind::Information, NoteOnce::AtPlace, "graph_raised", callee_of(frame, at),
+               "A graph raised " + text +
+                   ". The call went on uncompiled from before that operation. If it does not raise there, this is an "
+                   "error of the backend, and costs time in each such call.");
+    std::move(error).restore();
+}
+
 }  // namespace
 
 bool FrameRun::recover(Exit& exit, GraphFailure& failure, PyObject** answer) {
     const bool may_be_any = failure.at.has_value() || exit.entry->graph.has_custom_operations;
     if (failure.has_happened && is_of_an_operation(may_be_any)) {
+        note_exception(frame_, at_);
         // Without visible effects, the frame is left to CPython, which runs it from where the graph began and raises at
         // the right place. Otherwise it is exited at the operation.
         if (failure.undo()) {

@@ -273,8 +273,11 @@ def check(
                 return
             if isinstance(expected.error, MemoryError):
                 raise Invalid("no end")
-            with room(depth):
+            notes: list[Any] = []
+            with room(depth), watched(notes, is_wanted=number == len(one.steps)):
                 actual = other.call(change, arguments, number)
+            if expected.error is None and "except" not in text and "suppress" not in text:
+                expect_no_failed_graph(notes)
             if not is_exact and BACKEND_REFUSES.search(str(actual.error)):
                 raise Invalid("aot_autograd wants a derivative that nobody asked for")
             summary.calls += 1
@@ -286,6 +289,23 @@ def check(
         summary.programs += 1
         summary.graphs += engine.captures() - before if backend in DYNAMIC else recorder.count
         summary.nodes += sum(len(graph.graph.nodes) for graph in recorder.graphs)
+
+
+@contextlib.contextmanager
+def watched(notes: list[Any], is_wanted: bool) -> Iterator[None]:
+    if not is_wanted or engine.ENGINE != "stator":
+        yield
+        return
+    with engine.stator.watch() as report:
+        yield
+    notes += report.notes
+
+
+def expect_no_failed_graph(notes: list[Any]) -> None:
+    """A graph that raises where the program does not gives the right result, and takes the time of both."""
+    for note in notes:
+        if note.topic == "graph_raised":
+            raise Difference(note.text)
 
 
 def depends_on_depth(text: str) -> bool:

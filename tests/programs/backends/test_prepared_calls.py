@@ -52,7 +52,9 @@ def same(program: Callable, *arguments: Tensor, prepared: int | None = None, cal
         seen = []
         for function, given in worlds:
             torch.manual_seed(0)
-            result = function(*given)
+            with stator.watch() as report:
+                result = function(*given)
+            assert not [note for note in report.notes if note.topic == "graph_raised"]
             state = torch.get_rng_state()
             results = [r for r in (result if isinstance(result, tuple) else (result,)) if isinstance(r, Tensor)]
             recorded = [r for r in results if r.requires_grad]
