@@ -103,7 +103,10 @@ def outcome(seed: int, backend: str, summary: Summary) -> str:
 def limit_memory() -> None:
     if "STATOR_SANITIZED" in os.environ:
         return  # the address sanitizer reserves all there is
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    # (A torch with CUDA has reserved gigabytes of addresses when it is imported.)
+    with open("/proc/self/statm") as file:
+        reserved = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (reserved + MEMORY, reserved + MEMORY))
 
 
 def work(start: int, count: int, step: int, sizes: bool = False) -> None:
