@@ -214,3 +214,20 @@ def test_locks_that_the_program_makes():
         return x + 1, held, lock.locked()
 
     same(breaks, T(3), fullgraph=False, compare_dynamo=False)
+
+
+def test_a_logger_remembers_whether_a_level_is_enabled():
+    """It takes a lock where it does not remember it: that protects the memory alone."""
+    text = textwrap.dedent("""
+        import logging
+        logger = logging.getLogger(f"stator.tests.{id(globals())}")
+        logger.setLevel(logging.WARNING)
+        logger.propagate = False
+        def f(x):
+            logger.debug("not shown")
+            if logger.isEnabledFor(logging.INFO):
+                x = x + 1
+            return x * 2, logger.isEnabledFor(25), logger.isEnabledFor(40)
+    """)
+    changes = ["logger.setLevel(logging.INFO)", "logging.disable(45)", "logging.disable(0)", "logger.disabled = True"]
+    same(Source(text), T(3), mutate=changes, compare_dynamo=False)
