@@ -220,8 +220,8 @@ def test_a_logger_remembers_whether_a_level_is_enabled():
     """It takes a lock where it does not remember it: that protects the memory alone."""
     text = textwrap.dedent("""
         import logging
-        logger = logging.getLogger(f"stator.tests.{id(globals())}")
-        logger.setLevel(logging.WARNING)
+        manager = logging.Manager(logging.RootLogger(logging.WARNING))
+        logger = manager.getLogger("of this world")
         logger.propagate = False
         def f(x):
             logger.debug("not shown")
@@ -229,5 +229,10 @@ def test_a_logger_remembers_whether_a_level_is_enabled():
                 x = x + 1
             return x * 2, logger.isEnabledFor(25), logger.isEnabledFor(40)
     """)
-    changes = ["logger.setLevel(logging.INFO)", "logging.disable(45)", "logging.disable(0)", "logger.disabled = True"]
+    changes = [
+        "logger.setLevel(logging.INFO)",
+        "manager.disable = 45; manager._clear_cache()",
+        "manager.disable = 0; manager._clear_cache()",
+        "logger.disabled = True",
+    ]
     same(Source(text), T(3), mutate=changes, compare_dynamo=False)
