@@ -72,6 +72,13 @@ bool has_traced_code(std::span<const Guard> guards) {
     raise_unsupported(*report.broken);
 }
 
+/// Whether the capture began behind the call of a disabled function and ends at the same call: a loop has come back to
+/// it. That is the graph break which was reported when the program came there first.
+bool is_same_break_in_loop(const CaptureRequest& request, const Trace& trace) {
+    return trace.end == TraceEnd::Broke && trace.report.kind == BreakKind::DisabledFunction &&
+           trace.plan.frames.size() == 1 && bytecode::Index{trace.plan.frames.front().instruction}.next() == request.at;
+}
+
 /// Decides what a graph break means for the capture, and reports it. Throws PythonError if the program requires an
 /// error.
 void judge_break(const CaptureRequest& request, Trace& trace, CaptureReport& report) {
@@ -84,7 +91,7 @@ void judge_break(const CaptureRequest& request, Trace& trace, CaptureReport& rep
     if (has_failed && trace.report.kind == BreakKind::Internal)
         if (std::string place = record_failed_trace(request.frame, request.at, trace.report); !place.empty())
             trace.report.reason += "; stator.replay('" + place + "') runs this trace again";
-    const bool is_reported = has_failed || is_failure(trace.report.kind);
+    const bool is_reported = has_failed || (is_failure(trace.report.kind) && !is_same_break_in_loop(request, trace));
     if (is_reported && request.options.fullgraph && trace.inlined_torch_compile)
         trace.report.reason +=
             "; the program calls a function or module compiled by torch.compile, which is inlined because of "

@@ -40,7 +40,8 @@ PyObject* module_in(Value* value) {
     if (value != nullptr && value->kind == Kind::Cell) value = static_cast<CellValue*>(value)->contents;
     auto* object = value == nullptr ? nullptr : cast<ObjectValue>(value);
     if (object == nullptr || object->outside == nullptr) return nullptr;
-    return PyType_IsSubtype(Py_TYPE(object->outside), torch_room::known().module_class) != 0 ? object->outside : nullptr;
+    return PyType_IsSubtype(Py_TYPE(object->outside), torch_room::known().module_class) != 0 ? object->outside
+                                                                                             : nullptr;
 }
 
 bool calls_forward_and_hooks(const FunctionValue* function) {
@@ -101,7 +102,8 @@ void Interpreter::expect_no_communication(const FunctionValue* function, const A
     std::string callee;
     if (known.contains(function->code)) {
         callee = "function " + function->print();
-    } else if (torch_room::calls_forward_and_hooks(function->globals, function->code) && !arguments.positional.empty()) {
+    } else if (torch_room::calls_forward_and_hooks(function->globals, function->code) &&
+               !arguments.positional.empty()) {
         PyObject* const module = module_in(arguments.positional[0]);
         if (module == nullptr) return;
         PyObject* const forward = cpython::lookup_in_mro(Py_TYPE(module), interned("forward"), nullptr);
@@ -113,8 +115,9 @@ void Interpreter::expect_no_communication(const FunctionValue* function, const A
     }
     breaks_at_communication_ = true;
     break_graph(BreakKind::DisabledFunction,
-                callee + " communicates between processes: it runs uncompiled, and what it calls of the program is "
-                         "captured by itself");
+                callee +
+                    " communicates between processes: it runs uncompiled, and what it calls of the program is "
+                    "captured by itself");
 }
 
 }  // namespace stator

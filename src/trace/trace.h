@@ -143,7 +143,8 @@ struct Trace {
     std::unique_ptr<Arena> arena;  // of the sources
     TraceEnd end = TraceEnd::Failed;
     BreakReport report;  // of a break or a failure
-    /// Of a failure: it is none to the program. The frame runs uncompiled, and the functions that it calls are captured.
+    /// Of a failure: it is none to the program. The frame runs uncompiled, and the functions that it calls are
+    /// captured.
     bool captures_calls = false;
 
     std::unique_ptr<graph::Graph> graph;

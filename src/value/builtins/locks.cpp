@@ -1,11 +1,13 @@
 /// Locks of `threading`. One that the trace has made is known to no other thread. One from outside breaks the graph
-/// where it is taken, because what the program reads while it holds the lock may change until then.
+/// where it is taken, because what the program reads while it holds the lock may change until then. The lock of module
+/// `logging` is not taken where it would protect nothing but a cache.
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
 #include "cpython/objects.h"
 #include "effect/plan.h"
 #include "value/builtins/registry.h"
+#include "value/kinds/function.h"
 #include "value/kinds/object.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/undoable.h"
@@ -84,6 +86,22 @@ Outcome release(Tracer& tracer, const Arguments& arguments) {
     return tracer.none();
 }
 
+/// `Logger.isEnabledFor(level)`: a logger remembers its answers, and takes the lock for the first one. That is given
+/// now, and read with guards.
+Outcome is_enabled_for(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const function = imported("logging", "Logger.isEnabledFor");
+    static PyTypeObject* const logger_class = imported_class("logging", "Logger");
+    static PyTypeObject* const root_class = imported_class("logging", "RootLogger");
+    PyObject* const logger = arguments.positional.size() == 2 ? arguments.positional[0]->object() : nullptr;
+    if (logger != nullptr && (Py_IS_TYPE(logger, logger_class) || Py_IS_TYPE(logger, root_class))) {
+        Ref<> level = arguments.positional[1]->as_constant(tracer);
+        if (level && PyLong_CheckExact(level.get()))
+            checked(PyObject_CallFunctionObjArgs(function, logger, level.get(), nullptr));
+    }
+    Value* inlined = tracer.outside(tracer.provenance().pinned(function), function);
+    return tracer.push_call(static_cast<FunctionValue*>(inlined), arguments);
+}
+
 Outcome is_locked(Tracer& tracer, const Arguments& arguments) {
     return tracer.boolean(lock_of(tracer, arguments)->held > 0);
 }
@@ -99,6 +117,7 @@ void register_locks(Handlers& handlers) {
         for (const char* name : {"release", "__exit__"}) handlers.add_method(type, name, release);
     }
     handlers.add_method(lock_class(), "locked", is_locked);
+    handlers.add("logging", "Logger.isEnabledFor", is_enabled_for);
 }
 
 }  // namespace stator

@@ -8,8 +8,8 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "cpython/objects.h"
-#include "torch/dtypes.h"
 #include "source/query.h"
+#include "torch/dtypes.h"
 #include "value/kinds/function.h"
 #include "value/kinds/sequence.h"
 #include "value/protocol/operations.h"
@@ -37,9 +37,8 @@ constexpr std::array kMethods = {"ProcessGroup.size", "ProcessGroup.rank", "Proc
 constexpr std::array kAttributes = {"ProcessGroup.group_name", "ProcessGroup.group_desc"};
 
 Outcome ask_group(Tracer& tracer, const Arguments& arguments, const std::string& name, bool is_method) {
-    PyObject* const group = arguments.count() == 1 && !arguments.positional.empty()
-                                ? group_of(tracer, arguments.positional[0])
-                                : nullptr;
+    PyObject* const group =
+        arguments.count() == 1 && !arguments.positional.empty() ? group_of(tracer, arguments.positional[0]) : nullptr;
     if (group == nullptr) tracer.break_graph(BreakKind::UnknownFunction, name + " is called without a process group");
     const std::string last = name.substr(name.find('.') + 1);
     Ref<> answer = Ref<>::steal(PyObject_GetAttrString(group, last.c_str()));
@@ -233,9 +232,8 @@ Outcome reduce_scatter_tensor(Tracer& tracer, const Arguments& arguments) {
 }
 
 Outcome all_to_all_single(Tracer& tracer, const Arguments& arguments) {
-    auto bound =
-        bind_builtin(tracer, "all_to_all_single", arguments,
-                     {"output", "input", "output_split_sizes", "input_split_sizes", "group", "async_op"}, 2);
+    auto bound = bind_builtin(tracer, "all_to_all_single", arguments,
+                              {"output", "input", "output_split_sizes", "input_split_sizes", "group", "async_op"}, 2);
     const Collective call{"all_to_all_single", bound[0], bound[1], nullptr, bound[4], bound[5]};
     expect_synchronous(tracer, call);
     for (Value* sizes : {bound[2], bound[3]})
@@ -269,7 +267,7 @@ void add_methods(Handlers& handlers, std::index_sequence<I...>) {
 
 template <std::size_t... I>
 void add_attributes(Handlers& handlers, std::index_sequence<I...>) {
-    static const auto* const getters = new std::array{std::string(kAttributes[I]) + ".fget"...};
+    static const auto* const getters = new std::array{std::string(kAttributes[I]) + ".fget" ...};
     (handlers.add_once_imported("torch._C._distributed_c10d", (*getters)[I].c_str(), attribute_of_group<I>), ...);
 }
 

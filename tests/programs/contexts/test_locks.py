@@ -214,3 +214,25 @@ def test_locks_that_the_program_makes():
         return x + 1, held, lock.locked()
 
     same(breaks, T(3), fullgraph=False, compare_dynamo=False)
+
+
+def test_a_logger_remembers_whether_a_level_is_enabled():
+    """It takes a lock where it does not remember it: that protects the memory alone."""
+    text = textwrap.dedent("""
+        import logging
+        manager = logging.Manager(logging.RootLogger(logging.WARNING))
+        logger = manager.getLogger("of this world")
+        logger.propagate = False
+        def f(x):
+            logger.debug("not shown")
+            if logger.isEnabledFor(logging.INFO):
+                x = x + 1
+            return x * 2, logger.isEnabledFor(25), logger.isEnabledFor(40)
+    """)
+    changes = [
+        "logger.setLevel(logging.INFO)",
+        "manager.disable = 45; manager._clear_cache()",
+        "manager.disable = 0; manager._clear_cache()",
+        "logger.disabled = True",
+    ]
+    same(Source(text), T(3), mutate=changes, compare_dynamo=False)

@@ -3,7 +3,9 @@
 import weakref
 
 import pytest
+import torch
 
+import stator
 from tests.support.harness import Source, T, same
 
 HEAD = """
@@ -120,3 +122,26 @@ def test_with_a_callback():
         return x + 1, len(called), reference() is None
 
     same(program, T(2, 4), fullgraph=False, compare_dynamo=False)
+
+
+def test_of_the_fake_mode_of_a_backend():
+    """A graph module that is kept keeps the fake mode alive, which has weak references to inputs."""
+    kept = []
+
+    def backend(graph_module, inputs):
+        kept.append(graph_module)
+        return torch._dynamo.lookup_backend("aot_eager")(graph_module, inputs)
+
+    @torch.compiler.disable
+    def opaque(x):
+        return x + 1
+
+    @stator.compile(backend=backend)
+    def program(x):
+        x = opaque(x) * 2
+        x = opaque(x) * 3
+        return opaque(x) * 4
+
+    for _ in range(2):
+        assert torch.equal(program(torch.ones(2)), torch.full((2,), 64.0))
+        assert len(kept) == 3
