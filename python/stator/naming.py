@@ -29,8 +29,7 @@ def callee(function: FunctionType, first: Any) -> tuple[str, str, int]:
 
 
 def code_of_callee(code: CodeType, first: Any) -> CodeType:
-    """The code that torch's tools name for a frame, given its first argument: that of `forward` for a call of a model.
-    """
+    """The code that torch's tools name for a frame, given its first argument: for a model that of its `forward`."""
     if code not in _MODULE_CALLS or not isinstance(first, nn.Module):
         return code
     return getattr(innermost(inspect.getattr_static(first, "forward", None)), "__code__", None) or code

@@ -58,8 +58,7 @@ def make_symbols(graph_module: GraphModule) -> ShapeEnv | None:
 
 @contextmanager
 def at_the_line(place: str, needed: Mapping[str, Stack]) -> Iterator[None]:
-    """Where the program first reads the tensor or number at a place: torch's logs inside of the context name that line.
-    """
+    """Where the program first reads what is at a place: torch's logs inside of the context name that line."""
     from torch._guards import TracingContext, tracing
 
     stack = _line_of(place, needed)

@@ -201,7 +201,8 @@ def limit_hit(function: str, text: str) -> None:
         "%s\n"
         'To log all recompilation reasons, use TORCH_LOGS="recompiles".',
         limit[1] if limit else torch._dynamo.config.recompile_limit,
-        function,
+        # 'f' (model.py:12)
+        re.sub(r"^(?:.*\.)?([^. ]+)(?= \()", r"'\1'", function),
         in_torchs_words(reason[1]) if reason else text,
         text,
     )

@@ -173,7 +173,9 @@ def test_graph_breaks(told):
         texts = of(told[engine]["graph_breaks"], ".__graph_breaks")
         # (Carets are under what breaks, where Python has columns. TorchDynamo breaks twice in an inlined function.)
         texts = [re.sub(r"\n +[~^]+(?=\n|$)", "", text) for text in texts if "duplicate graph break" not in text]
-        return [(text.partition("\n")[0], program_frames(text.partition("User code traceback:\n")[2])) for text in texts]
+        return [
+            (text.partition("\n")[0], program_frames(text.partition("User code traceback:\n")[2])) for text in texts
+        ]
 
     def program_frames(text):
         return re.findall(r'  File "programs\.py", line \d+, in \w+\n    .+\n', text)
