@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from stator.torch_words import Stack, line_in_torchs_words
+from stator.torch_words import Stack, line_in_torchs_words, line_that_reads
 
 # A place is a variable, a global or the name of something in a module, followed by accesses.
 _ROOT = re.compile(r"[LG]\[[^\]]*\]|builtins(?=\[)|<[^>]*>|[\w.]+(?:<locals>[\w.]*)*")
@@ -47,23 +47,41 @@ class _Place:
         return lines
 
 
-def guard_tree(guards: Sequence[str], needed: Mapping[str, Stack]) -> str:
-    """The lines of the tree. `needed` has the calls that lead to where each guard is first needed."""
+def guard_tree(guards: Sequence[str], symbols: Sequence[str], needed: Mapping[str, Stack]) -> str:
+    """The lines of the tree. `needed` has the calls that lead to where each guard is first needed. A size that is a
+    symbol is at least 2, which is part of the guard on its tensor, and a guard of its own in torch."""
     state = torch._C._dynamo.guards.GlobalStateGuard().__getstate__()  # type: ignore[attr-defined]
     root = _Place("")
     conditions = []
     for guard in guards:
         place, text = guard_in_torchs_words(guard)
-        text += line_in_torchs_words(text, needed.get(guard))
+        stack = needed.get(guard)
         if place:
-            _find(root, place).guards.append(text)
+            code = text.partition(": ")[2]
+            _find(root, place).guards.append(text + line_in_torchs_words(code, stack))
         else:
-            conditions.append(f"+- {text}")
+            conditions.append(f"+- {text}{line_in_torchs_words(text, stack, 0)}")
+    conditions += [line for symbol in symbols if (line := _at_least_2(symbol, needed))]
     # The modes and settings of torch that TorchDynamo guards are those that Stator guards.
     lines = ["+- RootGuardManager", f"| +- GLOBAL_STATE: ___check_global_state() against {state}"]
     for inner in root.inner.values():
         lines += inner.lines(1)
     return "".join(f"{line}\n" for line in [*lines, *conditions])
+
+
+_WHY_2 = (
+    " (user code shown is first use of this value--the guard itself is not due user code but due to 0/1 specialization "
+    "in the framework; to avoid specialization try torch._dynamo.decorators.mark_unbacked(tensor, dim))"
+)
+
+
+def _at_least_2(symbol: str, needed: Mapping[str, Stack]) -> str:
+    """For `s0 is L['x'].size()[0]: 5 in this call, at least 2; changed between calls`."""
+    found = re.fullmatch(r"\w+ is (.+\.size\(\)\[\d+\]): \d+ in this call, at least 2(?:,.*)?;.*", symbol)
+    if found is None:
+        return ""
+    line = line_in_torchs_words("", line_that_reads(found[1], needed), 0)
+    return f"+- LAMBDA_GUARD: 2 <= {found[1]}{line}{_WHY_2 if line else ''}"
 
 
 def _find(root: _Place, place: str) -> _Place:
@@ -104,7 +122,8 @@ def guard_in_torchs_words(guard: str) -> tuple[str, str]:
         if (found := form.fullmatch(guard)) is not None:
             return found[1], say(found)
     if re.fullmatch(r".+ (?:==|!=|<=|>=|<|>) .+", guard):
-        return "", f"LAMBDA_GUARD: {guard}"
+        # torch writes `2*x` for `x * 2`.
+        return "", "LAMBDA_GUARD: " + re.sub(r"([LG]\[[^ ]+) \* (\d+)(?![\w.])", r"\2*\1", guard)
     start = _ROOT.match(guard)
     return (start[0] if start else ""), f"LAMBDA_GUARD: {guard}"
 

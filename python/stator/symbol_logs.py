@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from stator.torch_words import Stack
+from stator.torch_words import Stack, line_that_reads, tensor_of
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -41,7 +41,7 @@ def tell_of_marks(symbols: Iterable[str]) -> None:
         found = re.match(r"\w+ is (.+?): ", line)
         reason = _REASONS.get(line.rpartition("; ")[2])
         if found is not None and reason is not None:
-            _dynamic.info("marking %s as dynamic (from %s)", _tensor_of(found[1]), reason)
+            _dynamic.info("marking %s as dynamic (from %s)", tensor_of(found[1]), reason)
 
 
 def make_symbols(graph_module: GraphModule) -> ShapeEnv | None:
@@ -61,7 +61,7 @@ def at_the_line(place: str, needed: Mapping[str, Stack]) -> Iterator[None]:
     """Where the program first reads what is at a place: torch's logs inside of the context name that line."""
     from torch._guards import TracingContext, tracing
 
-    stack = _line_of(place, needed)
+    stack = line_that_reads(place, needed)
     if stack is None:
         yield
         return
@@ -101,7 +101,7 @@ def _tell_of_symbol(text: str, names: Mapping[str, str], needed: Mapping[str, St
         return
     from torch.utils._traceback import format_frame
 
-    stack = _line_of(place, needed)
+    stack = line_that_reads(place, needed)
     line = f" {format_frame(stack[-1], line=True)}" if stack else ""
     found = re.match(r"(-?[\d.]+) in this call(?:, at least (-?\d+))?(?:, at most (-?\d+))?;", words)
     if found is None:
@@ -127,13 +127,3 @@ def _by_symbols(text: str, names: Mapping[str, str]) -> str:
     for place in sorted(names, key=len, reverse=True):
         text = text.replace(place, names[place])
     return text
-
-
-def _line_of(place: str, needed: Mapping[str, Stack]) -> Stack | None:
-    tensor = _tensor_of(place)
-    about = (f"{tensor} ", f"type of {tensor} ")
-    return next((stack for guard, stack in needed.items() if guard.startswith(about)), None)
-
-
-def _tensor_of(place: str) -> str:
-    return re.sub(r"\.(size|stride|storage_offset)\(\).*", "", place)

@@ -281,7 +281,7 @@ def _stack_of_break(broken: dict[str, Any]) -> Stack:
 
 def _tell_of_guards(entry: dict[str, Any], needed: dict[str, Stack]) -> None:
     def text() -> str:
-        return f"\nTREE_GUARD_MANAGER:\n{guard_tree(entry['guards'], needed)}"
+        return f"\nTREE_GUARD_MANAGER:\n{guard_tree(entry['guards'], entry['symbols'], needed)}"
 
     if _is_on(_guards):
         _guards.debug("GUARDS:")

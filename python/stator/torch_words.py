@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 # The calls that lead to a line of the program, outermost first.
 Stack = list[traceback.FrameSummary]
@@ -133,13 +133,25 @@ def in_torchs_words(reason: str, parameters: Sequence[str] = (), stack: Stack | 
 _WITHOUT_LINE = ("tensor '", "expected type of", "GLOBAL_STATE")
 
 
-def line_in_torchs_words(code: str, stack: Stack | None) -> str:
+def line_in_torchs_words(code: str, stack: Stack | None, column: int = 60) -> str:
     """What follows the code of a guard: `  # return x + y  # model.py:12 in forward`, in a column of its own."""
     if not stack:
         return ""
     from torch.utils._traceback import format_frame
 
-    return f"{' ' * max(0, 60 - len(code))}  # {format_frame(stack[-1], line=True)}"
+    return f"{' ' * max(0, column - len(code))}  # {format_frame(stack[-1], line=True)}"
+
+
+def line_that_reads(place: str, needed: Mapping[str, Stack]) -> Stack | None:
+    """Where the program first reads the tensor or number at a place, of which a symbol may be made."""
+    tensor = tensor_of(place)
+    about = (f"{tensor} ", f"type of {tensor} ")
+    return next((stack for guard, stack in needed.items() if guard.startswith(about)), None)
+
+
+def tensor_of(place: str) -> str:
+    """`L['x']` for `L['x'].size()[0]`."""
+    return re.sub(r"\.(size|stride|storage_offset)\(\).*", "", place)
 
 
 def guard_of(reason: str, guards: Iterable[str]) -> str | None:

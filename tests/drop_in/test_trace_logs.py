@@ -155,7 +155,9 @@ def test_the_line_that_a_shape_guard_is_for():
         return x + 1
 
     guards = logged("guards", lambda: torch.compile(halves, backend="eager", dynamic=True)(torch.ones(6)))[1]
-    (line,) = (line for line in guards.splitlines() if line.startswith("+- LAMBDA_GUARD: "))
+    line, at_least_2 = (line for line in guards.splitlines() if line.startswith("+- LAMBDA_GUARD: "))
+    assert at_least_2.startswith("+- LAMBDA_GUARD: 2 <= L['x'].size()[0] ")
+    assert "  # if x.size(0) % 2 == 0:  # " in at_least_2 and "due to 0/1 specialization" in at_least_2
     code, text, place = line.split("  # ")
     assert (code.rstrip(), text) == ("+- LAMBDA_GUARD: L['x'].size()[0] % 2 == 0", "if x.size(0) % 2 == 0:")
     assert place.endswith(" in halves") and os.path.basename(__file__) in place
