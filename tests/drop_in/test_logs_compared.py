@@ -197,10 +197,8 @@ def test_graph_code(told, name):
             texts.append(re.sub(r"(?<=self, )(s\d+: \"Sym\(s\d+\)\", )+", "", text).rstrip())
         return texts
 
-    if name == "a_model":  # Stator captures a model from its `__call__(*args, **kwargs)` on
-        assert [len(told_by(engine)) for engine in told] == [3, 3]
-    else:
-        assert told_by("torch") == told_by("stator")
+    assert told_by("torch") == told_by("stator")
+    assert told_by("stator")
 
 
 @pytest.mark.parametrize("name", ["constant_sizes", "sizes_that_change", "kinds_of_guards"])
