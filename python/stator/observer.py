@@ -49,6 +49,8 @@ class Running:
     parameters: Sequence[str] = ()
     user_contexts: set[str] | None = None
     report: dict[str, Any] | None = None
+    # What a backend raised, in words.
+    backend_failure: str | None = None
     # Why no entry fits, in the words of torch.
     recompile_reasons: list[str] = field(default_factory=list)
     # torch's collection of metrics, into which compilers write theirs.
@@ -167,6 +169,12 @@ class Observer:
         running.graph_module = graph_module
         if running.log is not None:
             running.log.graph(graph_module, example_inputs)
+
+    def backend_failed(self, backend: str, cause: Exception) -> None:
+        """Before the exception goes to the program, or is left out because of `suppress_errors`."""
+        stack = self._stack()
+        if stack:
+            stack[-1].backend_failure = f"backend={backend!r} raised:\n{type(cause).__name__}: {cause}"
 
     def compiling(self) -> AbstractContextManager[Any]:
         """Around a compiler: it writes metrics, which torch refuses outside of an event that it measures."""
@@ -300,7 +308,13 @@ def _metrics_of(running: Running, seconds: float, backend: float) -> dict[str, A
 
     entry, report = _entry_of(running), running.report or {"breaks": []}
     broken = report["breaks"][0] if report["breaks"] else None
-    failed = None if entry else broken
+    failed = broken if entry is None else None
+    fail_type, fail_reason = (failed["kind"], failed["reason"]) if failed else (None, None)
+    # To torch, that is a compilation that failed. (The graph runs as it was captured, if errors are suppressed.)
+    if running.backend_failure is not None:
+        fail_type, fail_reason = "BackendCompilerFailed", running.backend_failure
+    # TorchDynamo starts again at a graph break. Stator does not: only the time of what failed is lost.
+    lost = seconds if entry is None or running.backend_failure is not None else 0.0
     code = running.code
     metrics = {
         "compile_id": running.compile_id,
@@ -325,14 +339,13 @@ def _metrics_of(running: Running, seconds: float, backend: float) -> dict[str, A
         "has_guarded_code": entry is not None,
         "specialize_float": config.specialize_float,
         "is_forward": True,
-        "fail_type": failed["kind"] if failed else None,
-        "fail_reason": failed["reason"] if failed else None,
+        "fail_type": fail_type,
+        "fail_reason": fail_reason,
         "fail_user_frame_filename": failed.get("file") if failed else None,
         "fail_user_frame_lineno": failed.get("line") if failed else None,
-        # TorchDynamo starts again at a graph break. Stator does not, so that no time is lost by it.
         "restart_reasons": {_restart_reason(broken)} if entry and broken else set(),
-        "dynamo_time_before_restart_s": 0.0,
-        "dynamo_compile_time_before_restart_us": 0,
+        "dynamo_time_before_restart_s": lost,
+        "dynamo_compile_time_before_restart_us": int(lost * 1e6),
         "gc_time_us": 0,
         "compliant_custom_ops": set(),
         "non_compliant_ops": set(),

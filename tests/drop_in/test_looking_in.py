@@ -125,6 +125,25 @@ def test_metrics_of_a_compiler_count_parameters(dynamic):
     assert metrics.stack_trace[-1].startswith("Line: ") and "Name: forward" in metrics.stack_trace[-1]
 
 
+@pytest.mark.parametrize("is_suppressed", [False, True])
+def test_metrics_of_a_backend_that_fails(is_suppressed):
+    def failing(graph_module, inputs):
+        raise ValueError("too hard")
+
+    torch._dynamo.utils.clear_compilation_metrics()
+    compiled = torch.compile(lambda x: x.sin(), backend=failing)
+    expected = contextlib.nullcontext() if is_suppressed else pytest.raises(torch._dynamo.exc.BackendCompilerFailed)
+    with torch._dynamo.config.patch(suppress_errors=is_suppressed), expected:
+        compiled(torch.ones(3))
+    (metrics,) = torch._dynamo.utils.get_compilation_metrics()
+    assert metrics.fail_type == "BackendCompilerFailed"
+    assert metrics.fail_reason == "backend='failing' raised:\nValueError: too hard"
+    assert metrics.dynamo_time_before_restart_s > 0
+    # The next one is of its own.
+    torch.compile(lambda x: x.cos(), backend="eager")(torch.ones(3))
+    assert torch._dynamo.utils.get_compilation_metrics()[-1].fail_type is None
+
+
 def test_metrics_of_a_refused_recompile():
     torch._dynamo.utils.clear_compilation_metrics()
 
