@@ -86,6 +86,8 @@ class Backend:
             if not callable(compiled):
                 raise TypeError(f"the backend returned {compiled!r}, which can't be called")
         except Exception as cause:
+            if watching is not None:
+                watching.backend_failed(self.name, cause)
             errors.raise_backend_failed(self.name, graph_module, cause)
         return compiled
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from torch import nn
@@ -26,6 +26,13 @@ def callee(function: FunctionType, first: Any) -> tuple[str, str, int]:
         name = getattr(inner, "__qualname__", function.__qualname__)
     code = getattr(inner, "__code__", None) or function.__code__
     return name, code.co_filename, code.co_firstlineno
+
+
+def code_of_callee(code: CodeType, first: Any) -> CodeType:
+    """The code that torch's tools name for a frame, given its first argument: for a model that of its `forward`."""
+    if code not in _MODULE_CALLS or not isinstance(first, nn.Module):
+        return code
+    return getattr(innermost(inspect.getattr_static(first, "forward", None)), "__code__", None) or code
 
 
 def innermost(fn: Any) -> Any:

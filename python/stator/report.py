@@ -9,9 +9,8 @@ The engine passes a plain dict for each attempt to capture a frame:
                   "guard_steps": [text, ...],
                   "places": {node: {"module": path, "lines": [(file, line), ...], "share": number}}}, ...],
      "line": the line at which the capture starts,
-     "compile_ids_before": [of the entries that did not match: what the observer gave, or None],
-     "breaks": [{"kind": name, "reason": text, "file": path, "line": number, "source": text, "stack": [text, ...],
-                 "hint": text}, ...],
+     "breaks": [{"kind": name, "reason": text, "file": path, "line": number, "function": name, "source": text,
+                 "stack": [text, ...], "hint": text}, ...],
      "mismatched_calls": [{"reason": text, "function": text, "arguments": [text, ...], "caller": text}, ...],
      "recompiled": {"file": path, "line": number, "source": text, "reasons": [text, ...]},
      "notes": [{"topic": name, "text": text, "file": path, "line": number}, ...]}

@@ -12,9 +12,12 @@ import math
 import re
 import types
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
+
+from stator import observer
 
 from .jagged import FIRST, nested_int
 
@@ -153,7 +156,9 @@ class Symbols:
 
         source = ConstantSource(symbol.place)
         make = shape_env.create_symbol if symbol.is_size else shape_env.create_unspecified_symbol
-        expression = make(symbol.hint, source, DimDynamic.DYNAMIC)
+        watching = observer.current()
+        with watching.at_the_line(symbol.place) if watching is not None else nullcontext():
+            expression = make(symbol.hint, source, DimDynamic.DYNAMIC)
         self._by_sympy[expression] = number
         if isinstance(symbol.hint, float):
             return shape_env.create_symfloatnode(expression, hint=symbol.hint, source=source)

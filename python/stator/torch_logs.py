@@ -10,6 +10,7 @@ import re
 import textwrap
 import traceback
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,9 @@ import torch
 from torch._logging import structured, trace_structured
 from torch._subclasses.meta_utils import MetaTensorDescriber
 
-from stator import trace_logs
-from stator.torch_words import Stack, guard_in_torchs_words, guard_of, in_torchs_words, symbol_in_torchs_words
+from stator import symbol_logs, trace_logs
+from stator.guard_tree import guard_tree
+from stator.torch_words import Stack, guard_of, in_torchs_words
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -35,11 +37,9 @@ _graph_sizes = torch._logging.getArtifactLogger("torch._dynamo.output_graph", "g
 _graph_code = torch._logging.getArtifactLogger("torch._dynamo.output_graph", "graph_code")
 _regions = torch._logging.getArtifactLogger("torch._dynamo.variables.higher_order_ops", "hierarchical_compile")
 _bytecode = torch._logging.getArtifactLogger("torch._dynamo.convert_frame", "bytecode")
-_dynamic = logging.getLogger("torch.fx.experimental.symbolic_shapes")
 _dynamo = logging.getLogger("torch._dynamo.convert_frame")
 _trace = logging.getLogger("torch.__trace")
 
-_graphs = 0
 # By code: where each guard of its captures is first needed, while a log is on that tells.
 _needed: WeakKeyDictionary[CodeType, dict[str, Stack]] = WeakKeyDictionary()
 
@@ -47,69 +47,102 @@ _needed: WeakKeyDictionary[CodeType, dict[str, Stack]] = WeakKeyDictionary()
 NOTHING, TEXTS, STEPS = range(3)
 
 
-def began(code: CodeType) -> int:
-    """At the start of a capture. Returns what the logs need of its report: texts, or also the steps of the trace."""
-    _dynamo.info("Step 1: torchdynamo start tracing %s %s:%s", code.co_name, code.co_filename, code.co_firstlineno)
-    if _trace.handlers:
-        trace_structured("dynamo_start", lambda: {"stack": _stack(code)})
-    if _is_on(_bytecode):
-        _bytecode.debug("ORIGINAL BYTECODE %s\n%s\n", _place_of(code), dis.Bytecode(code).dis())
-    if is_traced() or trace_logs.are_on() or names_lines():
-        return STEPS
-    return TEXTS if _is_on(_bytecode) else NOTHING
+@dataclass
+class CaptureLog:
+    """What the logs tell of one capture. `code` is that of the function, or of the `forward` of a module, with the
+    names of its parameters."""
+
+    code: CodeType
+    parameters: Sequence[str] = ()
+    # Where each guard is first needed, if a log is on that tells.
+    needed: dict[str, Stack] = field(default_factory=dict)
+    shape_env: Any = None
+    _told_breaks: list[dict[str, Any]] = field(default_factory=list)
+
+    def began(self) -> int:
+        """At the start. Returns what the logs need of the report: texts, or also the steps of the trace."""
+        code = self.code
+        _dynamo.info("Step 1: torchdynamo start tracing %s %s:%s", code.co_name, code.co_filename, code.co_firstlineno)
+        if _trace.handlers:
+            stack = stack_of(code)
+            trace_structured("dynamo_start", lambda: {"stack": structured.from_traceback(stack)})
+        if _is_on(_bytecode):
+            _bytecode.debug("ORIGINAL BYTECODE %s\n%s\n", _place_of(code), dis.Bytecode(code).dis())
+        if is_traced() or trace_logs.are_on() or names_lines():
+            return STEPS
+        return TEXTS if _is_on(_bytecode) else NOTHING
+
+    def recompiling(self, reasons: list[str], compile_ids: list[Any]) -> list[str]:
+        """Why no entry fits, with the ids of those captures; None if one was captured while nobody followed. Returns
+        the reasons in torch's words."""
+        is_told = is_traced() or _is_on(_recompiles) or _is_on(_recompiles_verbose)
+        texts = [
+            ("" if compile_id is None else f"{compile_id}: ") + _reason_with_line(self.code, reason, self.parameters)
+            for compile_id, reason in zip(compile_ids, reasons if is_told else reasons[:1], strict=False)
+        ]
+        if is_told:
+            _tell_of_recompile(self.code, texts)
+        return [text.partition("\nUser stack trace:")[0] for text in texts]
+
+    def traced(self, report: dict[str, Any]) -> None:
+        """Before the backend compiles the graph, or when there is none."""
+        if "trace" in report:
+            self.needed = trace_logs.tell(report["trace"])
+            _needed.setdefault(self.code, {}).update(self.needed)
+        for broken in report["breaks"]:
+            if broken not in self._told_breaks:
+                self._told_breaks.append(broken)
+                _tell_of_break(broken)
+        symbol_logs.tell_of_marks(report.get("symbols", ()))
+
+    def graph(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> None:
+        """Before the backend compiles a graph."""
+        if symbol_logs.is_on():
+            self.shape_env = symbol_logs.make_symbols(graph_module)
+        if _is_on(_regions):
+            _tell_of_regions(graph_module)
+        if is_traced():
+            _dump_files(graph_module)
+            _describe_inputs(getattr(graph_module, "_stator_sources", ()), example_inputs)
+        if any(map(_is_on, (_graph, _graph_code, _graph_sizes))) or _trace.handlers:
+            _tell_of_graph(graph_module)
+
+    def captured(self, report: dict[str, Any]) -> None:
+        """At the end, with the whole report."""
+        if not self.needed and not self._told_breaks:
+            self.traced(report)
+        for entry in report["entries"]:
+            if _is_on(_bytecode):
+                # Stator makes no bytecode: after the graph the plan fills the frame, which goes on with its own.
+                _bytecode.debug("PLAN IN PLACE OF MODIFIED BYTECODE %s\n%s\n", _place_of(self.code), entry["plan"])
+            _tell_of_guards(entry, self.needed)
+            if symbol_logs.is_on():
+                symbol_logs.tell_of_conditions(entry, self.needed, self.shape_env)
 
 
 def names_lines() -> bool:
     """Whether a log is on that says which line of the program needs a guard."""
-    return _dynamic.isEnabledFor(logging.INFO) or any(map(_is_on, (_guards, _recompiles, _recompiles_verbose)))
+    return symbol_logs.is_on() or any(map(_is_on, (_guards, _recompiles, _recompiles_verbose)))
 
 
-def captured(code: CodeType, report: dict[str, Any]) -> None:
-    """After a capture, with its report."""
-    needed = trace_logs.tell(report["trace"]) if "trace" in report else {}
-    if "recompiled" in report:
-        _tell_of_recompile(code, report["recompiled"]["reasons"], report["compile_ids_before"])
-    if needed:
-        _needed.setdefault(code, {}).update(needed)
-    for broken in report["breaks"]:
-        _tell_of_break(broken)
-    for entry in report["entries"]:
-        if _is_on(_bytecode):
-            # Stator makes no bytecode: after the graph the plan fills the frame, which goes on with its own.
-            _bytecode.debug("PLAN IN PLACE OF MODIFIED BYTECODE %s\n%s\n", _place_of(code), entry["plan"])
-        _tell_of_guards(entry, needed)
-        for symbol in entry["symbols"]:
-            _dynamic.info("create_symbol %s", symbol_in_torchs_words(symbol, needed))
-
-
-def graph(graph_module: GraphModule, example_inputs: Sequence[Any]) -> None:
-    """Before the backend compiles a graph."""
-    if _is_on(_regions):
-        _tell_of_regions(graph_module)
-    if is_traced():
-        _dump_files(graph_module)
-        _describe_inputs(getattr(graph_module, "_stator_sources", ()), example_inputs)
-    is_on = (_is_on(_graph), _is_on(_graph_code), _is_on(_graph_sizes), bool(_trace.handlers))
-    if not any(is_on):
-        return
-    global _graphs
-    _graphs += 1
+def _tell_of_graph(graph_module: GraphModule) -> None:
+    from torch._dynamo.bytecode_transformation import unique_id
     from torch._dynamo.utils import lazy_format_graph_code, lazy_format_graph_tabular
 
-    name = f"__compiled_fn_{_graphs}"
+    name = unique_id("__compiled_fn", with_uuid=True)
     # torch's formatters read the code of `forward`, which a captured graph does not have.
     graph_module = torch.fx.GraphModule(graph_module, copy.deepcopy(graph_module.graph))
-    if is_on[0]:
+    if _is_on(_graph):
         _graph.debug("%s", lazy_format_graph_tabular(name, graph_module))
-    if is_on[1]:
+    if _is_on(_graph_code):
         text = lazy_format_graph_code(name, graph_module, include_stride=True, include_device=True, colored=True)
         _graph_code.debug("%s", text)
-    if is_on[2]:
-        lines = "".join(f"{node}: {tuple(size)}\n" for node, size in _sizes(graph_module).items())
+    if _is_on(_graph_sizes):
+        lines = "".join(f"{node}: {tuple(size)}\n" for node, size in sizes(graph_module).items())
         _graph_sizes.debug("TRACED GRAPH TENSOR SIZES\n===== %s =====\n%s", name, lines)
     trace_structured(
         "dynamo_output_graph",
-        lambda: {"sizes": _sizes(graph_module)},
+        lambda: {"sizes": sizes(graph_module)},
         payload_fn=lambda: _readable(graph_module),
     )
 
@@ -168,7 +201,8 @@ def limit_hit(function: str, text: str) -> None:
         "%s\n"
         'To log all recompilation reasons, use TORCH_LOGS="recompiles".',
         limit[1] if limit else torch._dynamo.config.recompile_limit,
-        function,
+        # 'f' (model.py:12)
+        re.sub(r"^(?:.*\.)?([^. ]+)(?= \()", r"'\1'", function),
         in_torchs_words(reason[1]) if reason else text,
         text,
     )
@@ -183,12 +217,18 @@ def _is_on(logger: logging.Logger) -> bool:
     return logger.isEnabledFor(logging.DEBUG)
 
 
-def _tell_of_recompile(code: CodeType, reasons: list[str], compile_ids: list[Any]) -> None:
-    """`compile_ids` are those of the entries that did not match; None if one was captured while nobody followed."""
-    reasons = [
-        ("" if compile_id is None else f"{compile_id}: ") + in_torchs_words(reason) + _user_stack(code, reason)
-        for compile_id, reason in zip(compile_ids, reasons, strict=True)
-    ]
+def _reason_with_line(code: CodeType, reason: str, parameters: Sequence[str]) -> str:
+    """In torch's words, and where the program needs the guard that failed."""
+    needed = _needed.get(code, {})
+    guard = guard_of(reason, needed)
+    if guard is None:
+        return in_torchs_words(reason, parameters)
+    stack = needed[guard]
+    lines = "".join(traceback.format_list(stack)).rstrip()
+    return f"{in_torchs_words(reason, parameters, stack)}\nUser stack trace:\n{lines}"
+
+
+def _tell_of_recompile(code: CodeType, reasons: list[str]) -> None:
     is_verbose = _is_on(_recompiles_verbose)
     if is_verbose:
         failures = "\n\n".join(
@@ -206,25 +246,24 @@ def _tell_of_recompile(code: CodeType, reasons: list[str], compile_ids: list[Any
     )
 
 
-def _user_stack(code: CodeType, reason: str) -> str:
-    """Where the program needs the guard that failed."""
-    needed = _needed.get(code, {})
-    guard = guard_of(reason, needed)
-    return "" if guard is None else "\nUser stack trace:\n" + "".join(traceback.format_list(needed[guard])).rstrip()
-
-
 def _tell_of_break(broken: dict[str, Any]) -> None:
+    if not is_traced() and not _is_on(_graph_breaks):
+        return
+    from torch._dynamo.utils import graph_break_dup_warning_checker
+
     file, line = broken.get("file", "?"), broken.get("line", 0)
-    callers = "".join(f"  called from {caller}\n" for caller in broken.get("stack", ()))
-    text = (
-        f"Graph break in user code at {file}:{line}\n"
+    reason = (
         f"Graph Break Reason: {broken['reason']}\n"
         f"  Hint: {broken['hint']}\n"
-        f"  See docs/graph-breaks.md#{broken['kind']}\n\n"
-        f"User code traceback:\n"
-        f'  File "{file}", line {line}\n    {broken.get("source", "").strip()}\n{callers}'
+        f"  See docs/graph-breaks.md#{broken['kind']}\n"
     )
-    _graph_breaks.debug("%s", text)
+    stack = "".join(traceback.format_list(_stack_of_break(broken)))
+    text = f"Graph break in user code at {file}:{line}\n{reason}\nUser code traceback:\n{stack}"
+    if graph_break_dup_warning_checker.add((broken["kind"], ((file, line),))):
+        _graph_breaks.debug("%s", text)
+    else:
+        suppressed = "Graph break (user stack suppressed due to duplicate graph break) in user code at"
+        _graph_breaks.debug("%s %s:%s\n%s", suppressed, file, line, reason)
     trace_structured(
         "artifact",
         metadata_fn=lambda: {"name": "dynamo_graph_break_reason", "encoding": "string"},
@@ -232,16 +271,21 @@ def _tell_of_break(broken: dict[str, Any]) -> None:
     )
 
 
+def _stack_of_break(broken: dict[str, Any]) -> Stack:
+    """The calls that lead to a graph break: those of the compiled function, then those that are inlined."""
+    inlined = [re.fullmatch(r"(.*) \((.*):(\d+)\)", caller) for caller in reversed(broken.get("stack", ()))]
+    stack = [traceback.FrameSummary(at[2], int(at[3]), at[1].rpartition(".")[2]) for at in inlined if at is not None]
+    here = traceback.FrameSummary(broken.get("file", "?"), broken.get("line", 0), broken.get("function", "?"))
+    return [*trace_logs.callers(), *stack, here]
+
+
 def _tell_of_guards(entry: dict[str, Any], needed: dict[str, Stack]) -> None:
     def text() -> str:
-        # The modes and settings of torch that it guards are those that Stator guards.
-        state = torch._C._dynamo.guards.GlobalStateGuard().__getstate__()
-        lines = f"| +- GLOBAL_STATE: ___check_global_state() against {state}\n"
-        lines += "".join(f"| +- {guard_in_torchs_words(guard, needed.get(guard))}\n" for guard in entry["guards"])
-        return f"\nTREE_GUARD_MANAGER:\n+- RootGuardManager\n{lines}"
+        return f"\nTREE_GUARD_MANAGER:\n{guard_tree(entry['guards'], entry['symbols'], needed)}"
 
     if _is_on(_guards):
-        _guards.debug("GUARDS:\n%s", text())
+        _guards.debug("GUARDS:")
+        _guards.debug("%s", text())
     trace_structured("dynamo_cpp_guards_str", payload_fn=text)
 
 
@@ -249,16 +293,12 @@ def _place_of(code: CodeType) -> str:
     return f"{code.co_name} {code.co_filename} line {code.co_firstlineno} "
 
 
-def _stack(code: CodeType) -> list[dict[str, Any]]:
+def stack_of(code: CodeType) -> Stack:
     """The callers of the compiled function, and the function itself."""
-    from torch.utils._traceback import CapturedTraceback
-
-    frames = structured.from_traceback(CapturedTraceback.extract(skip=3).summary())
-    own = {"line": code.co_firstlineno, "name": code.co_name, "filename": structured.intern_string(code.co_filename)}
-    return [*frames, own]
+    return [*trace_logs.callers(), traceback.FrameSummary(code.co_filename, code.co_firstlineno, code.co_name)]
 
 
-def _sizes(graph_module: GraphModule) -> dict[str, Any]:
+def sizes(graph_module: GraphModule) -> dict[str, Any]:
     sizes: dict[str, Any] = {}
     for node in graph_module.graph.nodes:
         value = node.meta.get("example_value")

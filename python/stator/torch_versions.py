@@ -7,7 +7,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import CodeType
@@ -102,6 +102,15 @@ class ExportedGuard(str):
         found = re.match(r"\w+(\[[^]]*\]|\.\w+(\(\))?)*", self)
         return found[0] if found else ""
 
+    def __str__(self) -> str:
+        """As torch prints its own, in explanations."""
+        from stator.guard_tree import guard_in_torchs_words
+
+        kind, _, code = guard_in_torchs_words(str.__str__(self))[1].partition(": ")
+        scope = "local" if self.name.startswith("L") else "global"
+        lines = [f"Name: {self.name!r}", f"Source: {scope}", f"Create Function: {kind}", f"Code List: [{code!r}]"]
+        return "\n    ".join(lines) + "\n"
+
 
 def is_scripted(fn: Any) -> bool:
     return isinstance(fn, torch.jit.ScriptModule) and type(fn) is torch.jit._script.RecursiveScriptModule
@@ -136,6 +145,22 @@ def note_traced_frame(code: CodeType) -> None:
     # (A capture that starts after a graph break is of the same frame.)
     if traced is not None and frame not in traced:
         traced.append(frame)
+
+
+def enter_compile_events(events: ExitStack, tracing: ExitStack) -> None:
+    """The events of torch around a compilation, which profilers and tlparse show: of all of it, and of the trace."""
+    from torch._dynamo import utils
+
+    if (chromium_event := getattr(utils, "chromium_event_timed", None)) is not None:
+        events.enter_context(chromium_event("dynamo", reset_event_log_on_exit=True, log_pt2_compile_event=True))
+    events.enter_context(
+        utils.dynamo_timed(
+            "_compile.compile_inner",
+            phase_name="entire_frame_compile",
+            dynamo_compile_column_us="dynamo_cumulative_compile_time_us",
+        )
+    )
+    tracing.enter_context(utils.dynamo_timed("bytecode_tracing", log_pt2_compile_event=True))
 
 
 def recompile_contexts() -> set[str] | None:
@@ -204,7 +229,8 @@ def compile_reason(broken: dict[str, Any] | None) -> Any:
 
     if broken is None:
         return GraphCompileReason("return_value", [], graph_break=False)
-    place = traceback.FrameSummary(broken.get("file", "?"), broken.get("line", 0), "?", lookup_line=False)
+    function = broken.get("function", "?")
+    place = traceback.FrameSummary(broken.get("file", "?"), broken.get("line", 0), function, lookup_line=False)
     return GraphCompileReason(broken["reason"], [place], graph_break=True)
 
 

@@ -47,6 +47,18 @@ def _requires_grad(place: str, found: re.Match[str]) -> str:
     return f"tensor '{place}' requires_grad mismatch. expected requires_grad={int(found[3] == 'True')}"
 
 
+def _state(place: str, found: re.Match[str]) -> str:
+    """Modes and settings that TorchDynamo guards too."""
+    names = {
+        "grad mode": "grad_mode",
+        "default dtype": "default_dtype",
+        "__torch_function__": "torch_function",
+        "deterministic algorithms": "deterministic_algorithms",
+        "number of threads": "num_threads",
+    }
+    return f"GLOBAL_STATE changed: {names.get(found[1]) or 'autocast'} "
+
+
 def _type(place: str, found: re.Match[str]) -> str:
     return f"expected type of '{place}' to be a tensor type, ' but found <class '{found[2]}'>"
 
@@ -67,17 +79,41 @@ _FORMS: list[tuple[re.Pattern[str], Callable[[str, re.Match[str]], str]]] = [
             lambda place, found: f"{_without_scope(found[2])} is {place}",
         ),
         (r"(.+) has (\d+) items?, had (\d+)", lambda place, found: f"len({place}) == {found[3]}"),
-        (r"type of (.+) is (\S+), was (\S+)", lambda place, found: f"___check_type_id({place}, {found[3]})"),
         (
-            r"(.+?) is (.+), was (-?\d[\w.+-]*|'.*'|\".*\"|True|False|None)",
+            r"type of (.+) is (\S+), was (\S+)",
+            lambda place, found: f"___check_type_id({place}), type=<class '{found[3]}'>",
+        ),
+        (
+            r"(grad mode|default dtype|__torch_function__|deterministic algorithms|number of threads|autocast of \S+)"
+            r" is (.+), was (.+)",
+            _state,
+        ),
+        (r"(.+?) is (.+), was None", lambda place, found: f"{place} is None"),
+        (
+            r"(.+?) is (.+), was (-?\d[\w.+-]*|'.*'|\".*\"|True|False)",
             lambda place, found: f"{place} == {found[3]}",
         ),
+        (
+            r"(.+) is another (\w+) than before",
+            lambda place, found: f"___check_obj_id({place}), type=<class '{found[2]}'>",
+        ),
+        (
+            r"(.+?) is (.+), was <(.+)>",
+            lambda place, found: f"___check_obj_id({place}), type=<class '{found[3]}'>",
+        ),
+        (r"(.+?) is (.+), was the function (.+)", lambda place, found: f"___check_obj_id({place}.__code__)"),
+        (
+            r"keys of (.+) are (.+), were \((.*?),?\)",
+            lambda place, found: f"list(dict.keys({place})) == [{found[3]}]",
+        ),
+        (r"(.+ (?:==|!=|<=|>=|<|>) .+) is not true any more: .+", lambda place, found: place),
     )
 ]
 
 
-def in_torchs_words(reason: str, parameters: Sequence[str] = ()) -> str:
-    """The guard that failed as TorchDynamo writes it, and the reason as a comment; else the reason alone.
+def in_torchs_words(reason: str, parameters: Sequence[str] = (), stack: Stack | None = None) -> str:
+    """The guard that failed as TorchDynamo writes it, with the line that needs it if that is known, and the reason as a
+    comment; else the reason alone.
 
     A module is captured from its `__call__(*args, **kwargs)` on, and TorchDynamo's words are about `forward`, whose
     parameters may be given."""
@@ -87,52 +123,35 @@ def in_torchs_words(reason: str, parameters: Sequence[str] = ()) -> str:
     bare = reason[: variable.start()] if variable else reason
     for form, say in _FORMS:
         if (found := form.fullmatch(bare)) is not None:
-            return f"{say(_without_scope(found[1]), found)}{hint}  # {reason}"
+            words = say(_without_scope(found[1]), found)
+            # (TorchDynamo's texts about tensors have no line.)
+            line = "" if words.startswith(_WITHOUT_LINE) else line_in_torchs_words(say(found[1], found), stack)
+            return f"{words}{line}{hint}  # {reason}"
     return reason
 
 
-# By the form of a guard's text (src/guard/print.cpp): the first group is the place.
-_GUARDS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
-    (re.compile(form), say)
-    for form, say in (
-        (r"(.+) is torch\.Tensor (.+)", lambda found: f"TENSOR_MATCH: check_tensor({found[1]}, Tensor)"),
-        (r"type of (.+) is (\S+)", lambda found: f"TYPE_MATCH: ___check_type_id({found[1]}), type={found[2]}"),
-        (r"(.+) has (\d+) items?", lambda found: f"LENGTH_CHECK: len({found[1]}) == {found[2]}"),
-        (
-            r"(.+?) is (-?\d[\w.+-]*|'.*'|\".*\"|True|False|None)",
-            lambda found: f"EQUALS_MATCH: {found[1]} == {found[2]}",
-        ),
-        (r"(.+) is the same (\w+)", lambda found: f"ID_MATCH: ___check_obj_id({found[1]}), type={found[2]}"),
-        (r"(.+ (?:==|!=|<=|>=|<|>) .+)", lambda found: f"__SHAPE_GUARD__: {found[1]}"),
-    )
-]
+_WITHOUT_LINE = ("tensor '", "expected type of", "GLOBAL_STATE")
 
 
-def guard_in_torchs_words(guard: str, stack: Stack | None = None) -> str:
-    """A guard with TorchDynamo's name of its kind and the line that needs it, and Stator's words as a comment; else in
-    Stator's words."""
-    for form, say in _GUARDS:
-        if (found := form.fullmatch(guard)) is not None:
-            return f"{say(found)}{_line(stack)}  # {guard}"
-    return guard + _line(stack)
+def line_in_torchs_words(code: str, stack: Stack | None, column: int = 60) -> str:
+    """What follows the code of a guard: `  # return x + y  # model.py:12 in forward`, in a column of its own."""
+    if not stack:
+        return ""
+    from torch.utils._traceback import format_frame
+
+    return f"{' ' * max(0, column - len(code))}  # {format_frame(stack[-1], line=True)}"
 
 
-def _line(stack: Stack | None) -> str:
-    """`  # return x + y  # model.py:12 in forward`."""
-    return f"  # {stack[-1].line}  # {stack[-1].filename}:{stack[-1].lineno} in {stack[-1].name}" if stack else ""
+def line_that_reads(place: str, needed: Mapping[str, Stack]) -> Stack | None:
+    """Where the program first reads the tensor or number at a place, of which a symbol may be made."""
+    tensor = tensor_of(place)
+    about = (f"{tensor} ", f"type of {tensor} ")
+    return next((stack for guard, stack in needed.items() if guard.startswith(about)), None)
 
 
-def symbol_in_torchs_words(symbol: str, needed: Mapping[str, Stack]) -> str:
-    """A symbol (src/capture/symbol_report.cpp) with its value, place and range as TorchDynamo writes them, and the line
-    that reads it first."""
-    name, _, rest = symbol.partition(" is ")
-    place, _, words = rest.partition(": ")
-    tensor = re.sub(r"\.(size|stride|storage_offset)\(\).*", "", place)
-    line = _line(next((stack for guard, stack in needed.items() if guard.startswith(f"{tensor} ")), None))
-    found = re.match(r"(-?[\d.]+) in this call(?:, at least (-?\d+))?(?:, at most (-?\d+))?;", words)
-    if found is None:
-        return symbol + line
-    return f"{name} = {found[1]} for {place} [{found[2] or '-int_oo'}, {found[3] or 'int_oo'}]{line}  # {words}"
+def tensor_of(place: str) -> str:
+    """`L['x']` for `L['x'].size()[0]`."""
+    return re.sub(r"\.(size|stride|storage_offset)\(\).*", "", place)
 
 
 def guard_of(reason: str, guards: Iterable[str]) -> str | None:
@@ -143,7 +162,7 @@ def guard_of(reason: str, guards: Iterable[str]) -> str | None:
         return None
     # ("type of x is A, was B" fails "type of x is B", "x has 1 item, had 3" fails "x has 3 items")
     was = bare.rpartition(", was " if ", was " in bare else ", had ")[2]
-    about = [guard for guard in guards if guard.startswith((f"{place} ", f"type of {place} "))]
+    about = [guard for guard in guards if guard == place or guard.startswith((f"{place} ", f"type of {place} "))]
     exact = [guard for guard in about if f" {was} item" in guard or guard.endswith(f" is {was}")]
     return next(iter(exact or about), None)
 

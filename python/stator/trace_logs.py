@@ -147,9 +147,14 @@ def _tell_of_effects(effects: dict[tuple[str, str, int], list[Stack]]) -> None:
 
 
 def _text_of_effects(source: str, kind: str, stacks: Sequence[Stack]) -> str:
-    callers = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(_STATOR)]
-    texts = dict.fromkeys("".join(traceback.format_list([*callers, *stack])) for stack in stacks)
+    outer = callers()
+    texts = dict.fromkeys("".join(traceback.format_list([*outer, *stack])) for stack in stacks)
     lines = textwrap.indent("\n********\n\n".join(texts), "    ")
     name = kind.rpartition(".")[2]
     place = f"source name: {source}" if source else "source: created in torch.compile region"
     return f"Mutating object of type {name} ({place})\n\n{lines}"
+
+
+def callers() -> Stack:
+    """The calls in this thread that are not Stator's."""
+    return [frame for frame in traceback.extract_stack() if not frame.filename.startswith(_STATOR)]

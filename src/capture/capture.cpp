@@ -183,6 +183,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     name_size_placeholders(trace);
     if (report.has_texts) {
         describe(trace, *guards, report);
+        tell_observer_of_trace(report);
         clock.skip();
     }
 

@@ -34,6 +34,10 @@ Ref<> list_of(const Range& range, Make make) {
     return list;
 }
 
+Ref<> texts(const std::vector<std::string>& lines) {
+    return list_of(lines, [](const std::string& line) { return text(line); });
+}
+
 Ref<> source_line(PyObject* file, int line) {
     Ref<> cache = checked(PyImport_ImportModule("linecache"));
     return checked(PyObject_CallMethod(cache.get(), "getline", "Oi", file, line));
@@ -55,6 +59,7 @@ Ref<> as_dict(const BreakReport& report) {
         const UserLine& at = report.stack.front();
         set(dict.get(), "file", Ref<>::share(at.code->co_filename));
         set(dict.get(), "line", checked(PyLong_FromLong(at.line)));
+        set(dict.get(), "function", Ref<>::share(at.code->co_name));
         set(dict.get(), "source", source_line(at.code->co_filename, at.line));
         callers.assign(report.stack.begin() + 1, report.stack.end());
     }
@@ -103,6 +108,14 @@ Ref<> as_list(const TraceLog& log) {
     return list;
 }
 
+/// The steps of the trace, and the graph break that ended it.
+void add_trace(Borrowed<> dict, const CaptureReport& report) {
+    if (report.trace_log) set(dict, "trace", as_list(*report.trace_log));
+    Ref<> breaks = checked(PyList_New(0));
+    if (report.broken) checked(PyList_Append(breaks.get(), as_dict(*report.broken).get()));
+    set(dict, "breaks", breaks);
+}
+
 Ref<> as_dict(const CaptureReport& report) {
     Ref<> dict = checked(PyDict_New());
     set(dict.get(), "code",
@@ -117,14 +130,13 @@ Ref<> as_dict(const CaptureReport& report) {
         set(entry.get(), "calls", checked(PyLong_FromSize_t(report.calls)));
         set(entry.get(), "inputs", checked(PyLong_FromSize_t(report.inputs)));
         set(entry.get(), "guard_count", checked(PyLong_FromSize_t(report.guard_count)));
-        set(entry.get(), "guards", list_of(report.guards, [](const std::string& line) { return text(line); }));
-        set(entry.get(), "guard_steps",
-            list_of(report.guard_steps, [](const std::string& line) { return text(line); }));
+        set(entry.get(), "guards", texts(report.guards));
+        set(entry.get(), "guard_steps", texts(report.guard_steps));
         Ref<> times = checked(PyDict_New());
         for (const auto& [step, seconds] : report.times) set(times.get(), step, checked(PyFloat_FromDouble(seconds)));
         set(entry.get(), "times", times);
-        set(entry.get(), "knowledge", list_of(report.knowledge, [](const std::string& line) { return text(line); }));
-        set(entry.get(), "symbols", list_of(report.symbols, [](const std::string& line) { return text(line); }));
+        set(entry.get(), "knowledge", texts(report.knowledge));
+        set(entry.get(), "symbols", texts(report.symbols));
         set(entry.get(), "relations", list_of(report.relations, [](const CaptureReport::RelationLine& relation) {
                 Ref<> described = checked(PyDict_New());
                 set(described.get(), "text", text(relation.text));
@@ -139,31 +151,24 @@ Ref<> as_dict(const CaptureReport& report) {
     }
     set(dict.get(), "entries", entries);
     set(dict.get(), "line", checked(PyLong_FromLong(report.start.line)));
-    if (!report.recompiled.empty()) {
+    if (report.has_texts && !report.recompiled.empty()) {
         Ref<> recompiled = checked(PyDict_New());
         set(recompiled.get(), "file", text(report.start.file));
         set(recompiled.get(), "line", checked(PyLong_FromLong(report.start.line)));
         set(recompiled.get(), "source", source_line(text(report.start.file).get(), report.start.line));
-        set(recompiled.get(), "reasons",
-            list_of(report.recompiled, [](const std::string& line) { return text(line); }));
+        set(recompiled.get(), "reasons", texts(report.recompiled));
         set(dict.get(), "recompiled", recompiled);
-        set(dict.get(), "compile_ids_before",
-            list_of(report.compile_ids, [](const Ref<>& id) { return id ? Ref<>(id) : Ref<>::share(Py_None); }));
     }
     if (!report.mismatched_calls.empty())
         set(dict.get(), "mismatched_calls", list_of(report.mismatched_calls, [](const MismatchedCall& call) {
                 Ref<> described = checked(PyDict_New());
                 set(described.get(), "reason", text(call.reason));
                 set(described.get(), "function", describe({call.function, call.function->co_firstlineno}));
-                set(described.get(), "arguments",
-                    list_of(call.argument_types, [](const std::string& type) { return text(type); }));
+                set(described.get(), "arguments", texts(call.argument_types));
                 if (call.caller.code) set(described.get(), "caller", describe(call.caller));
                 return described;
             }));
-    if (report.trace_log) set(dict.get(), "trace", as_list(*report.trace_log));
-    Ref<> breaks = checked(PyList_New(0));
-    if (report.broken) checked(PyList_Append(breaks.get(), as_dict(*report.broken).get()));
-    set(dict.get(), "breaks", breaks);
+    add_trace(dict.get(), report);
     return dict;
 }
 
@@ -216,6 +221,14 @@ void CaptureReport::add_time(const char* stage, double seconds) {
 
 namespace {
 
+/// None if the function has no arguments.
+PyObject* first_argument(cpython::Frame* frame) {
+    if (cpython::code_of(frame)->co_argcount == 0) return Py_None;
+    PyObject* first = cpython::slots(frame)[0];
+    if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
+    return first == nullptr ? Py_None : first;
+}
+
 /// `stator.progress.NAME(...)`, which raises nothing. Nothing if the error output is not a terminal.
 bool tell_progress(const char* name, PyCodeObject* code) {
     static const bool has_terminal = isatty(STDERR_FILENO) != 0;
@@ -232,15 +245,17 @@ bool tell_progress(const char* name, PyCodeObject* code) {
 
 }  // namespace
 
-ObservedCapture::ObservedCapture(const CompileOptions& options, PyCodeObject* code, std::size_t entries,
-                                 CaptureReport& report) {
+ObservedCapture::ObservedCapture(const CompileOptions& options, cpython::Frame* frame, bytecode::Index at,
+                                 std::size_t entries, CaptureReport& report) {
+    PyCodeObject* code = cpython::code_of(frame);
     is_shown_ = tell_progress("began", code);
     report.listener = options.listener;
     report.has_texts = report_listener != nullptr || options.listener;
     if (capture_observer == nullptr) return;
     observer_ = Ref<>::share(capture_observer);
     Ref<> answer =
-        Ref<>::steal(PyObject_CallMethod(observer_.get(), "began", "On", code, static_cast<Py_ssize_t>(entries)));
+        Ref<>::steal(PyObject_CallMethod(observer_.get(), "began", "OnOi", code, static_cast<Py_ssize_t>(entries),
+                                         first_argument(frame), static_cast<int>(at.value)));
     if (!answer) {
         end_exception_of(observer_.get());
         observer_ = Ref<>();  // for it, the capture has not begun
@@ -264,6 +279,30 @@ Ref<> ObservedCapture::compile_id() const {
     Ref<> id = Ref<>::steal(PyObject_CallMethod(observer_.get(), "compile_id", nullptr));
     if (!id) end_exception_of(observer_.get());
     return id;
+}
+
+void ObservedCapture::tell_of_recompile(const CaptureReport& report) const {
+    if (!observer_ || report.recompiled.empty()) return;
+    ErrorAside aside;
+    try {
+        Ref<> ids = list_of(report.compile_ids, [](const Ref<>& id) { return id ? Ref<>(id) : Ref<>::share(Py_None); });
+        checked(PyObject_CallMethod(observer_.get(), "recompiling", "OO", texts(report.recompiled).get(), ids.get()));
+    } catch (const PythonError&) {
+        end_exception_of(observer_.get());
+    }
+}
+
+void tell_observer_of_trace(const CaptureReport& report) {
+    if (capture_observer == nullptr || !report.has_texts) return;
+    ErrorAside aside;
+    try {
+        Ref<> dict = checked(PyDict_New());
+        add_trace(dict.get(), report);
+        set(dict.get(), "symbols", texts(report.symbols));
+        checked(PyObject_CallMethod(capture_observer, "traced", "O", dict.get()));
+    } catch (const PythonError&) {
+        end_exception_of(capture_observer);
+    }
 }
 
 void tell_listener_of_recompile(Borrowed<> listener, const std::vector<std::string>& reasons) {

@@ -77,13 +77,19 @@ extern PyObject* capture_observer;
 class ObservedCapture {
   public:
     /// Decides whether the report has texts.
-    ObservedCapture(const CompileOptions& options, PyCodeObject* code, std::size_t entries, CaptureReport& report);
+    ObservedCapture(const CompileOptions& options, cpython::Frame* frame, bytecode::Index at, std::size_t entries,
+                    CaptureReport& report);
     ~ObservedCapture();
     ObservedCapture(const ObservedCapture&) = delete;
     ObservedCapture& operator=(const ObservedCapture&) = delete;
 
+    bool is_followed() const { return static_cast<bool>(observer_); }
+
     /// The id that the observer gave to this capture; empty without one.
     Ref<> compile_id() const;
+
+    /// Tells the observer why the entries that there are do not match.
+    void tell_of_recompile(const CaptureReport& report) const;
 
   private:
     Ref<> observer_;
@@ -92,6 +98,10 @@ class ObservedCapture {
 
 /// Tells the listener of a callable whose entries another callable has tried in vain. Never raises.
 void tell_listener_of_recompile(Borrowed<> listener, const std::vector<std::string>& reasons);
+
+/// Tells the observer of the steps of a trace, its symbols, and the graph break that ended it, before the backend gets
+/// the graph. Never raises.
+void tell_observer_of_trace(const CaptureReport& report);
 
 /// Passes the report to the observer, and if it has texts to the listeners of this thread and of the callable. Never
 /// raises.

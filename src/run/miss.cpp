@@ -253,16 +253,17 @@ Shared<Entry> capture_new(EntryCache& cache, EntryPoint& point, cpython::Frame* 
                           const Ref<>& forced_backend) {
     Shared<Entry> entry;
     CaptureReport report;
-    ObservedCapture observed(cache.options(), cpython::code_of(frame), point.entries().size(), report);
+    ObservedCapture observed(cache.options(), frame, at, point.entries().size(), report);
     if (report.has_texts || shared_setting("enable_compiler_collectives", 0) != 0) {
         report.callee = callee_of(frame, {0});
         report.start = callee_of(frame, at);
     }
-    if (report.has_texts)
+    if (report.has_texts || observed.is_followed())
         for (const Shared<Entry>& other : std::vector(point.entries())) {
             report.recompiled.push_back(other->explain(frame));
             report.compile_ids.push_back(other->compile_id);
         }
+    observed.tell_of_recompile(report);
     // Owned here, because a reset may happen meanwhile.
     Shared<SharedKnowledge> knowledge(&cache.knowledge_of(cpython::code_of(frame)));
     if (cache.options().dynamic_shapes != DynamicShapes::Never) learn_changes(point, frame, knowledge->known);

@@ -86,6 +86,64 @@ def test_times_and_metrics():
     assert "_compile.compile_inner" in torch._dynamo.utils.compile_times(repr="str")
 
 
+def test_metrics_of_a_model_name_its_forward():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return x + 1
+
+    torch._dynamo.utils.clear_compilation_metrics()
+    compiled = torch.compile(Model(), backend="eager", dynamic=False)
+    other = torch.compile(torch.nn.ReLU(), backend="eager", dynamic=False)
+    for size in (2, 3):
+        compiled(torch.ones(size))
+        other(torch.ones(size))
+    metrics = torch._dynamo.utils.get_compilation_metrics()
+    code = Model.forward.__code__
+    assert (metrics[0].co_name, metrics[0].co_filename, metrics[0].co_firstlineno) == (
+        "forward",
+        code.co_filename,
+        code.co_firstlineno,
+    )
+    # Each has a number of its own, as in torch.
+    assert [str(one.compile_id) for one in metrics] == ["0/0", "1/0", "0/1", "1/1"]
+    assert [one.frame_key for one in metrics] == ["1", "2", "1", "2"]
+    reasons = [one.recompile_reason for one in metrics]
+    assert reasons[:2] == [None, None]
+    assert [reason.partition("  # ")[0] for reason in reasons[2:]] == [
+        "0/0: tensor 'x' size mismatch at index 0. expected 2, actual 3",
+        "1/0: tensor 'input' size mismatch at index 0. expected 2, actual 3",
+    ]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_metrics_of_a_compiler_count_parameters(dynamic):
+    torch._dynamo.utils.clear_compilation_metrics()
+    model = torch.nn.Linear(2, 3)
+    torch.compile(model, backend="aot_eager", dynamic=dynamic)(torch.ones(4, 2))
+    (metrics,) = torch._dynamo.utils.get_compilation_metrics()
+    assert (metrics.param_count, metrics.param_numel, metrics.param_bytes) == (2, 9, 36)
+    assert metrics.stack_trace[-1].startswith("Line: ") and "Name: forward" in metrics.stack_trace[-1]
+
+
+@pytest.mark.parametrize("is_suppressed", [False, True])
+def test_metrics_of_a_backend_that_fails(is_suppressed):
+    def failing(graph_module, inputs):
+        raise ValueError("too hard")
+
+    torch._dynamo.utils.clear_compilation_metrics()
+    compiled = torch.compile(lambda x: x.sin(), backend=failing)
+    expected = contextlib.nullcontext() if is_suppressed else pytest.raises(torch._dynamo.exc.BackendCompilerFailed)
+    with torch._dynamo.config.patch(suppress_errors=is_suppressed), expected:
+        compiled(torch.ones(3))
+    (metrics,) = torch._dynamo.utils.get_compilation_metrics()
+    assert metrics.fail_type == "BackendCompilerFailed"
+    assert metrics.fail_reason == "backend='failing' raised:\nValueError: too hard"
+    assert metrics.dynamo_time_before_restart_s > 0
+    # The next one is of its own.
+    torch.compile(lambda x: x.cos(), backend="eager")(torch.ones(3))
+    assert torch._dynamo.utils.get_compilation_metrics()[-1].fail_type is None
+
+
 def test_metrics_of_a_refused_recompile():
     torch._dynamo.utils.clear_compilation_metrics()
 
@@ -117,7 +175,7 @@ def test_a_profiler_shows_compiled_regions():
         return x.relu() @ torch.ones(7)
 
     compiled, failing = torch.compile(program, backend="eager"), torch.compile(fails, backend="eager")
-    first, second = "Torch-Compiled Region: 0/0", "Torch-Compiled Region: 0/1"
+    first, second = "Torch-Compiled Region: 0/0", "Torch-Compiled Region: 1/0"
     for _ in range(2):
         assert regions(lambda: compiled(torch.ones(3))) == [(first, "step"), ("aten::relu", first), (second, "step")]
     with contextlib.suppress(RuntimeError):
@@ -134,6 +192,11 @@ def test_explain_of_torch():
     explained = torch._dynamo.explain(program)(torch.ones(3))
     assert (explained.graph_count, explained.graph_break_count, explained.op_count) == (2, 1, 3)
     assert len(explained.graphs) == 2
+    (broken,) = explained.break_reasons
+    assert [frame.name for frame in broken.user_stack] == ["program"]
+    text = str(explained)
+    assert ":\n    Name: \"L['x']\"\n    Source: local\n    Create Function: TENSOR_MATCH\n" in text
+    assert "Code List: [\"check_tensor(L['x'], Tensor, torch.float32, " in text
 
 
 def test_nothing_is_counted_without_install():
@@ -212,5 +275,14 @@ def test_the_structured_trace(tmp_path: Path):
     named = {entry["artifact"]["name"] for entry in entries if "artifact" in entry}
     assert {"recompile_reasons", "dynamo_graph_break_reason"} <= named
     graphs = [entry for entry in entries if "dynamo_output_graph" in entry]
-    assert [(entry["frame_id"], entry["frame_compile_id"]) for entry in graphs] == [(0, 0), (0, 1), (0, 2), (0, 3)]
+    assert [(entry["frame_id"], entry["frame_compile_id"]) for entry in graphs] == [(0, 0), (1, 0), (0, 1), (1, 1)]
     assert graphs[0]["dynamo_output_graph"]["sizes"]["l_x_"] == [3]
+    # The calls that lead to each capture are the program's, and end with the compiled function.
+    files = {number: file for entry in entries if "str" in entry for file, number in [entry["str"]]}
+    for entry in entries:
+        if "dynamo_start" in entry:
+            stack = entry["dynamo_start"]["stack"]
+            assert [frame["name"] for frame in stack] == ["<module>", "program"], stack
+            assert {files[frame["filename"]] for frame in stack} == {"<string>"}
+    # What profilers and tlparse show of the time that a capture takes.
+    assert "chromium_event" in kinds

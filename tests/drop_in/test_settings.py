@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from contextlib import AbstractContextManager
 
@@ -70,6 +71,8 @@ def test_recompile_limits(name):
     assert counter.frame_count == 2
     assert len(messages) == 1
     assert messages[0].startswith("torch._dynamo hit config.recompile_limit")
+    # What people look for: the function, its place, and the last reason.
+    assert re.search(r"\(\d+\)\n   function: '<lambda>' \(.+:\d+\)\n   last reason: .+\n", messages[0]), messages[0]
     assert "L['x']: size of dimension 0 is 4, was 3" in messages[0]
 
 

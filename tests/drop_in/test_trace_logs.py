@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -125,18 +127,22 @@ def test_guards_and_recompiles_in_torchs_words():
         compiled(make(2), torch.ones(2), [3.0, 4.0])
         compiled(make(3), torch.ones(2), [3.0, 4.0])
 
-    guards = logged("guards", calls)[0]
+    header, guards = logged("guards", calls)[:2]
+    assert header == "GUARDS:"
     for text in (
-        "GLOBAL_STATE: ___check_global_state() against {",
-        "EQUALS_MATCH: L['items'][0] == 3.0  # compiled = torch.compile(",
-        " in <lambda>  # L['items'][0] is 3.0\n",
-        "LENGTH_CHECK: len(L['items']) == 2",
-        "TENSOR_MATCH: check_tensor(L['x'], Tensor)",
+        "\nTREE_GUARD_MANAGER:\n+- RootGuardManager\n| +- GLOBAL_STATE: ___check_global_state() against {",
+        "\n| +- GuardManager: source=L['items'], accessed_by=FrameLocalsGuardAccessor(key='items')\n",
+        "\n| | +- LENGTH_CHECK: len(L['items']) == 2 ",
+        "\n| | +- GuardManager: source=L['items'][0], accessed_by=GetItemGuardAccessor(0)\n",
+        "\n| | | +- EQUALS_MATCH: L['items'][0] == 3.0 ",
+        "\n| | +- TENSOR_MATCH: check_tensor(L['x'], Tensor, torch.float32, device=None, requires_grad=False, "
+        "size=[2], stride=[1])  # return lambda x: x * n  # ",
     ):
-        assert text in guards
+        assert text in guards, guards
     torch._dynamo.reset()
     (recompiled,) = logged("recompiles", calls)
-    assert 'f.__closure__[0].cell_contents == 2 (HINT: guard on "n")  # ' in recompiled
+    failed = next(line for line in recompiled.splitlines() if "f.__closure__[0].cell_contents == 2 " in line)
+    assert "  # return lambda x: x * n  # " in failed and ' in <lambda> (HINT: guard on "n")  # ' in failed
     # Where the program needs that guard.
     stack = recompiled.partition("User stack trace:")[2]
     assert stack.strip().endswith("return lambda x: x * n") and " in <lambda>\n" in stack
@@ -148,14 +154,20 @@ def test_the_line_that_a_shape_guard_is_for():
             return x * 2
         return x + 1
 
-    guards = logged("guards", lambda: torch.compile(halves, backend="eager", dynamic=True)(torch.ones(6)))[0]
-    (line,) = (line for line in guards.splitlines() if "__SHAPE_GUARD__" in line)
-    assert f"L['x'].size()[0] % 2 == 0  # if x.size(0) % 2 == 0:  # {__file__}:" in line
+    guards = logged("guards", lambda: torch.compile(halves, backend="eager", dynamic=True)(torch.ones(6)))[1]
+    line, at_least_2 = (line for line in guards.splitlines() if line.startswith("+- LAMBDA_GUARD: "))
+    assert at_least_2.startswith("+- LAMBDA_GUARD: 2 <= L['x'].size()[0] ")
+    assert "  # if x.size(0) % 2 == 0:  # " in at_least_2 and "due to 0/1 specialization" in at_least_2
+    code, text, place = line.split("  # ")
+    assert (code.rstrip(), text) == ("+- LAMBDA_GUARD: L['x'].size()[0] % 2 == 0", "if x.size(0) % 2 == 0:")
+    assert place.endswith(" in halves") and os.path.basename(__file__) in place
 
 
 def test_the_line_that_makes_a_symbol():
     def scaled(x):
-        return x * 2
+        if x.size(0) > 3:
+            return x * 2
+        return x
 
     records = []
     handler = logging.Handler()
@@ -167,9 +179,13 @@ def test_the_line_that_makes_a_symbol():
         torch.compile(scaled, backend="eager", dynamic=True)(torch.ones(5))
     finally:
         logger.removeHandler(handler)
-    # (PyTorch logs symbols of its own for the example inputs, if somebody reads those.)
-    text = records[-1].getMessage()
-    assert text.startswith(f"create_symbol s0 = 5 for L['x'].size()[0] [2, int_oo]  # return x * 2  # {__file__}:")
+    words = ("marking ", "create_symbol ", "eval ")
+    marked, created, added = (text for record in records if (text := record.getMessage()).startswith(words))
+    assert marked == "marking L['x'] as dynamic (from assume_static_by_default = False)"
+    symbol = re.match(r"create_symbol (s\d+) = 5 for L\['x'\]\.size\(\)\[0\] \[2, int_oo\] if x\.size", created)
+    assert symbol is not None and f"{os.path.basename(__file__)}:" in created
+    # The guard is on the symbol of which the log has told.
+    assert re.match(rf"eval {symbol[1]} > 3 \[guard added\] if x\.size\(0\) > 3:  # .* in scaled$", added), added
 
 
 class Pair:
