@@ -6,6 +6,7 @@
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
+#include "base/short_list.h"
 #include "cpython/binary_operations.h"
 #include "cpython/code_object.h"
 #include "cpython/coroutines.h"
@@ -115,7 +116,7 @@ PyObject* run_with_arguments(PyThreadState* thread, cpython::Frame* frame, void*
     return cpython::run_untouched(thread, frame);
 }
 
-/// Whether a variable of the frame holds each of the arguments: none of them dies before the call has returned.
+/// Whether a variable of the frame holds each of the arguments, so that none of them dies before it is bound.
 bool are_held_by_variables(cpython::Frame* frame, std::span<PyObject* const> arguments) {
     const std::span<PyObject* const> variables(cpython::slots(frame),
                                                static_cast<std::size_t>(cpython::slot_count(frame)));
@@ -124,12 +125,18 @@ bool are_held_by_variables(cpython::Frame* frame, std::span<PyObject* const> arg
     });
 }
 
-/// Calls an object with arguments from the stack of a frame. A Python function takes over the references if that can
-/// make a difference, unless another hook evaluates its frame.
+/// Calls an object with arguments from the stack of a frame. A Python function takes over the references, unless
+/// another hook evaluates its frame.
 Ref<> call_with_arguments(cpython::Frame* frame, PyObject* callable, PyObject** arguments, std::size_t count,
                           std::size_t positional, PyObject* names) {
-    if (!Py_IS_TYPE(callable, &PyFunction_Type) || are_held_by_variables(frame, {arguments, count}) ||
-        cpython::is_hook_waiting())
+    if (!Py_IS_TYPE(callable, &PyFunction_Type) || count == 0)
+        return checked(PyObject_Vectorcall(callable, arguments, positional, names));
+    if (are_held_by_variables(frame, {arguments, count})) {
+        const ShortList<PyObject*, 8> given{std::span<PyObject* const>(arguments, count)};
+        for (std::size_t i = 0; i < count; ++i) Py_CLEAR(arguments[i]);
+        return checked(PyObject_Vectorcall(callable, given.begin(), positional, names));
+    }
+    if (cpython::is_hook_waiting())
         return checked(PyObject_Vectorcall(callable, arguments, positional, names));
     HandedOver handed_over{arguments, count};
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable));
