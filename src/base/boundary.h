@@ -11,7 +11,7 @@ namespace stator {
 /// What `body` returns, a `Ref` as the new reference that it owns, or null with the error indicator set. A body that
 /// returns nothing gives true, or false with the error indicator set.
 template <class Body>
-auto at_boundary(const Body& body) {
+[[gnu::always_inline]] inline auto at_boundary(const Body& body) {
     using Result = decltype(body());
     using Answer = std::conditional_t<std::is_void_v<Result>, bool, PyObject*>;
     try {

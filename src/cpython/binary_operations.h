@@ -12,4 +12,7 @@ inline constexpr std::size_t kFirstInPlace = 13;
 
 PyObject* binary_operation(std::size_t number, PyObject* left, PyObject* right);
 
+/// What a function of module `operator` that takes two arguments does with them; null for any other object.
+binaryfunc function_behind(PyObject* operator_function);
+
 }  // namespace stator::cpython

@@ -2,8 +2,8 @@
 
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
+#include "base/short_list.h"
 #include "cpython/objects.h"
 
 namespace stator::cpython {
@@ -60,13 +60,12 @@ class Freed {
     explicit Freed(const SharedContents* shared) : shared_(shared) {}
 
     bool is_quiet(std::span<PyObject* const> objects) {
-        waiting_.assign(objects.begin(), objects.end());
+        for (PyObject* object : objects) waiting_.push_back(object);
         while (!waiting_.empty()) {
             PyObject* object = waiting_.back();
             waiting_.pop_back();
-            if (is_lasting(object)) continue;
             if (has_finalizer(object)) return false;
-            if (!PyObject_IS_GC(object) || Py_TYPE(object)->tp_traverse == nullptr) continue;
+            if (!PyObject_IS_GC(object) || Py_TYPE(object)->tp_traverse == nullptr || is_lasting(object)) continue;
             Py_TYPE(object)->tp_traverse(object, visit, this);
         }
         return true;
@@ -75,13 +74,14 @@ class Freed {
   private:
     static int visit(PyObject* object, void* context) {
         auto& self = *static_cast<Freed*>(context);
+        if (is_plain(Py_TYPE(object))) return 0;
         if (Py_REFCNT(object) == 1) {
             self.waiting_.push_back(object);
             return 0;
         }
         if (is_lasting(object)) return 0;
         // An object with several references is freed if all of them are dropped.
-        Py_ssize_t& reached = self.reached_[object];
+        Py_ssize_t& reached = self.references_reached(object);
         if (reached == kFreed) return 0;
         bool is_first = ++reached == 1;
         bool is_freed = reached == Py_REFCNT(object) ||
@@ -93,23 +93,40 @@ class Freed {
         return 0;
     }
 
+    /// Freeing such an object runs no code, and nothing that it owns is looked at.
+    static bool is_plain(PyTypeObject* type) {
+        return !PyType_IS_GC(type) && type->tp_finalize == nullptr && type->tp_del == nullptr &&
+               !PyType_SUPPORTS_WEAKREFS(type);
+    }
+
+    Py_ssize_t& references_reached(PyObject* object) {
+        for (Reached& one : few_)
+            if (one.object == object) return one.references;
+        if (few_.size() == kFew) return more_[object];
+        few_.push_back({object, 0});
+        return few_.back().references;
+    }
+
+    struct Reached {
+        PyObject* object;
+        Py_ssize_t references;  // how many; `kFreed` once it counts as freed
+    };
     static constexpr Py_ssize_t kFreed = -1;
+    static constexpr std::size_t kFew = 16;  // are searched one after the other
     const SharedContents* shared_;
-    std::vector<PyObject*> waiting_;
-    std::unordered_map<PyObject*, Py_ssize_t> reached_;  // how many references; `kFreed` once it counts as freed
+    ShortList<PyObject*, 32> waiting_;
+    ShortList<Reached, kFew> few_;
+    std::unordered_map<PyObject*, Py_ssize_t> more_;
 };
 
 }  // namespace
 
 bool has_finalizer(PyObject* object) {
-    if (is_lasting(object)) return false;
     PyTypeObject* type = Py_TYPE(object);
-    if (type == &PyGen_Type || type == &PyCoro_Type || type == &PyAsyncGen_Type) {
-        if (generator_has_finalizer(object)) return true;
-    } else if (type->tp_finalize != nullptr || type->tp_del != nullptr) {
-        return true;
-    }
-    return has_callback(object);
+    bool is_finalized = type->tp_finalize != nullptr || type->tp_del != nullptr;
+    if (type == &PyGen_Type || type == &PyCoro_Type || type == &PyAsyncGen_Type)
+        is_finalized = generator_has_finalizer(object);
+    return (is_finalized || has_callback(object)) && !is_lasting(object);
 }
 
 bool is_freed_without_code(PyObject* object, const SharedContents* shared) {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "base/check.h"
 #include "base/python_error.h"
+#include "base/short_list.h"
 #include "cpython/code_object.h"
 #include "cpython/frame_layout.h"
 #include "cpython/opcodes.h"
@@ -87,10 +87,10 @@ void set_stack(Frame* frame, std::span<PyObject* const> owned_values) {
                   "the value stack is not that deep");
     std::span<PyObject*> old = stack(frame);
     // Destructors may look at the frame, so values are freed after the frame is consistent again.
-    std::vector<Ref<>> dropped;
-    for (PyObject* value : old) dropped.push_back(Ref<>::steal(value));
+    ShortList<PyObject*, 16> dropped{std::span<PyObject* const>(old)};
     std::copy(owned_values.begin(), owned_values.end(), old.data());
     frame->stacktop = slot_count(frame) + static_cast<int>(owned_values.size());
+    for (PyObject* value : dropped) Py_XDECREF(value);
 }
 
 void push(Frame* frame, Ref<> value) {

@@ -1,8 +1,7 @@
 #include "cpython/hook.h"
 
-#include <vector>
-
 #include "base/python_error.h"
+#include "base/short_list.h"
 #include "cpython/code_object.h"
 #include "cpython/coroutines.h"
 #include "cpython/frame_layout.h"
@@ -181,7 +180,7 @@ namespace {
 
 /// The arguments of a call that binds every parameter to `None`.
 struct Placeholders {
-    std::vector<PyObject*> values;
+    ShortList<PyObject*, 16> values;
     Ref<> keyword_names;
     std::size_t count_and_flags = 0;
 
@@ -193,11 +192,11 @@ struct Placeholders {
                                                           code->co_argcount + code->co_kwonlyargcount));
             if (!keyword_names) return false;
         }
-        values.assign(code->co_argcount + code->co_kwonlyargcount + 1, Py_None);
+        for (int i = 0; i <= code->co_argcount + code->co_kwonlyargcount; ++i) values.push_back(Py_None);
         count_and_flags = static_cast<std::size_t>(code->co_argcount) | PY_VECTORCALL_ARGUMENTS_OFFSET;
         return true;
     }
-    PyObject* const* arguments() const { return values.data() + 1; }
+    PyObject* const* arguments() const { return values.begin() + 1; }
 };
 
 }  // namespace

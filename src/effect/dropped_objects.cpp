@@ -1,5 +1,4 @@
-#include <vector>
-
+#include "base/short_list.h"
 #include "cpython/finalizers.h"
 #include "cpython/hashed_items.h"
 #include "cpython/objects.h"
@@ -51,8 +50,7 @@ Ref<> held_at(const DroppedObject& dropped, PyObject* fetched) {
 
 bool frees_dropped_without_code(const Plan& plan, std::span<PyObject* const> fetched) {
     if (plan.dropped.empty()) return true;
-    std::vector<PyObject*> freed;
-    freed.reserve(plan.dropped.size());
+    ShortList<PyObject*, 16> freed;
     for (const DroppedObject& dropped : plan.dropped) {
         Ref<> found = held_at(dropped, fetched[static_cast<std::size_t>(dropped.fetched)]);
         if (!found) continue;
@@ -67,7 +65,7 @@ bool frees_dropped_without_code(const Plan& plan, std::span<PyObject* const> fet
             return false;
     }
     // Two containers may hold an object that nothing else references.
-    return cpython::are_freed_without_code(freed);
+    return freed.empty() || cpython::are_freed_without_code(freed);
 }
 
 }  // namespace stator

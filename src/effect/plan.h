@@ -164,11 +164,13 @@ class PlanBuilder {
 /// One step a line: `r2 = tuple(r0, r1)`.
 std::string print(const Plan& plan);
 
+class PlanRegisters;
+
 /// Runs a plan. `outputs` are the graph's, `fetched` what each Fetch takes (by `number`), `entered` the frame that the
 /// plan runs for, if its object is needed. Returns the value, or none if the plan does not return: then
-/// `registers` receive the contents of its frames. Throws PythonError.
+/// `registers` hold the contents of its frames, and are empty otherwise. Throws PythonError.
 Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched,
-          Borrowed<PyFrameObject> entered = nullptr, std::vector<Ref<>>* registers = nullptr);
+          PlanRegisters& registers, Borrowed<PyFrameObject> entered = nullptr);
 
 /// The object at such a place now; empty if there is none.
 Ref<> held_at(const DroppedObject& dropped, PyObject* fetched);

@@ -1,10 +1,12 @@
 #include "base/check.h"
 #include "base/python_error.h"
+#include "base/short_list.h"
 #include "cpython/generators.h"
 #include "cpython/hashed_items.h"
 #include "cpython/objects.h"
 #include "cpython/tracebacks.h"
 #include "effect/plan.h"
+#include "effect/plan_registers.h"
 
 namespace stator {
 
@@ -132,44 +134,20 @@ Ref<> compute(Expression::Op op, PyObject* left, PyObject* right) {
     }
 }
 
-/// Registers in use while a plan runs: owned references, on the C stack where they are few.
-class Registers {
-  public:
-    explicit Registers(std::size_t count) : count_(count) {
-        if (count > kOnStack) on_heap_.resize(count);
-        values_ = count > kOnStack ? on_heap_.data() : on_stack_;
-        for (std::size_t i = 0; i < count; ++i) values_[i] = nullptr;
-    }
-    ~Registers() {
-        for (std::size_t i = count_; i-- > 0;) Py_XDECREF(values_[i]);
-    }
-    Registers(const Registers&) = delete;
-    Registers& operator=(const Registers&) = delete;
-
-    /// Null for -1.
-    PyObject* operator[](std::int32_t number) const { return number < 0 ? nullptr : values_[number]; }
-    void fill(std::int32_t number, Ref<> value) { values_[number] = value.release(); }
-    Ref<> take(std::int32_t number) { return Ref<>::steal(std::exchange(values_[number], nullptr)); }
-
-  private:
-    static constexpr std::size_t kOnStack = 32;
-    std::size_t count_;
-    PyObject** values_;
-    PyObject* on_stack_[kOnStack];
-    std::vector<PyObject*> on_heap_;
-};
-
 class Executor {
   public:
     Executor(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched,
-             Borrowed<PyFrameObject> entered)
-        : plan_(plan),
-          outputs_(outputs),
-          fetched_(fetched),
-          entered_(entered),
-          registers_(static_cast<std::size_t>(plan.registers)) {}
+             PlanRegisters& registers, Borrowed<PyFrameObject> entered)
+        : plan_(plan), outputs_(outputs), fetched_(fetched), entered_(entered), registers_(registers) {
+        registers_.prepare(static_cast<std::size_t>(plan.registers));
+    }
+    ~Executor() {
+        if (!has_open_frames_) registers_.free_last_first();
+    }
+    Executor(const Executor&) = delete;
+    Executor& operator=(const Executor&) = delete;
 
-    Ref<> run(std::vector<Ref<>>* registers) {
+    Ref<> run() {
         for (const PlanStep& step : plan_.steps) {
             if (step.op == PlanOp::Return) {
                 if (plan_.handled_exception != PlanFrame::kUnchanged)
@@ -182,10 +160,7 @@ class Executor {
             else
                 change(step);
         }
-        if (registers != nullptr) {
-            registers->reserve(static_cast<std::size_t>(plan_.registers));
-            for (std::int32_t i = 0; i < plan_.registers; ++i) registers->push_back(registers_.take(i));
-        }
+        has_open_frames_ = true;
         return nullptr;
     }
 
@@ -235,7 +210,7 @@ class Executor {
                 STATOR_CHECK(PyFunction_Check(from(step, 0)), "a generator needs a function");
                 return cpython::make_generator(reinterpret_cast<PyFunctionObject*>(from(step, 0)));
             case PlanOp::Call:
-                return checked(PyObject_CallObject(step.object, tuple_of(step).get()));
+                return call(step);
             case PlanOp::CallNamed:
                 return call_named(step);
             case PlanOp::EnteredFrame:
@@ -251,6 +226,12 @@ class Executor {
             default:
                 STATOR_CHECK(false, "a plan's step does not create an object");
         }
+    }
+
+    Ref<> call(const PlanStep& step) const {
+        ShortList<PyObject*, 8> arguments;
+        for (std::size_t i = 0; i < step.from.size(); ++i) arguments.push_back(from(step, i));
+        return checked(PyObject_Vectorcall(step.object, arguments.begin(), arguments.size(), nullptr));
     }
 
     Ref<> call_named(const PlanStep& step) const {
@@ -364,13 +345,14 @@ class Executor {
     const Plan& plan_;
     std::span<PyObject*const> outputs_, fetched_;
     Borrowed<PyFrameObject> entered_;
-    Registers registers_;
+    PlanRegisters& registers_;
+    bool has_open_frames_ = false;
 };
 
 }  // namespace
 
 Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObject* const> fetched,
-          Borrowed<PyFrameObject> entered, std::vector<Ref<>>* registers) {
+          PlanRegisters& registers, Borrowed<PyFrameObject> entered) {
     auto part = [&](const Plan::Part& part) {
         if (part.op == PlanOp::Output) return Py_NewRef(outputs[part.number]);
         if (part.op == PlanOp::Fetch) return Py_NewRef(fetched[part.number]);
@@ -388,7 +370,7 @@ Ref<> run(const Plan& plan, std::span<PyObject* const> outputs, std::span<PyObje
         case Plan::Shape::General:
             break;
     }
-    return Executor(plan, outputs, fetched, entered).run(registers);
+    return Executor(plan, outputs, fetched, registers, entered).run();
 }
 
 }  // namespace stator

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/binary_operations.h"
 #include "graph/program.h"
 
 namespace stator::graph {
@@ -91,6 +92,8 @@ void Runner::add_step(const Node& node) {
             PyTuple_SET_ITEM(names.get(), i, Py_NewRef(node.keywords[i].name));
         step.keyword_names = keep(std::move(names));
     }
+    if (node.kind == NodeKind::Function && operands.size() == 2 && step.positional == 2)
+        step.binary = cpython::function_behind(step.target);
     reads_attributes_ |= node.kind == NodeKind::Attribute;
     step.result = registers_++;
     step.serial = node.serial;
@@ -159,23 +162,8 @@ Ref<> Runner::run(std::span<PyObject* const> inputs, Borrowed<> module, std::opt
     return run_as_captured(inputs, module, failure);
 }
 
-Ref<> Runner::run_as_captured(std::span<PyObject* const> inputs, Borrowed<> module,
-                              std::optional<Failure>* failure) const {
-    Registers registers(registers_, longest_call_);
-    for (const Step& step : steps_) {
-        if (!call(step, inputs, module, registers)) return fail(step, registers, failure);
-        for (std::uint32_t i = 0; i < step.releases; ++i) registers.release(released_[step.first_release + i]);
-    }
-    return value(output_, inputs, registers);
-}
-
-Ref<> Runner::fail(const Step& step, Registers& registers, std::optional<Failure>* failure) const {
-    leave_contexts(step, registers);
-    if (failure != nullptr) *failure = failure_at(step, registers);
-    return nullptr;
-}
-
-bool Runner::call(const Step& step, std::span<PyObject* const> inputs, Borrowed<> module, Registers& registers) const {
+[[gnu::always_inline]] inline bool Runner::call_here(const Step& step, std::span<PyObject* const> inputs,
+                                                     Borrowed<> module, Registers& registers) const {
     PyObject** arguments = registers.call_arguments();
     // Containers are built for this call only, and freed after it.
     Ref<> built_here[4];
@@ -206,7 +194,9 @@ bool Runner::call(const Step& step, std::span<PyObject* const> inputs, Borrowed<
     }
     std::size_t flags = step.positional | PY_VECTORCALL_ARGUMENTS_OFFSET;
     PyObject* result = nullptr;
-    if (step.kind == NodeKind::Function)
+    if (step.binary != nullptr)
+        result = step.binary(arguments[0], arguments[1]);
+    else if (step.kind == NodeKind::Function)
         result = PyObject_Vectorcall(step.target, arguments, flags, step.keyword_names);
     else if (step.kind == NodeKind::Method)
         result = PyObject_VectorcallMethod(step.target, arguments, flags, step.keyword_names);
@@ -215,6 +205,26 @@ bool Runner::call(const Step& step, std::span<PyObject* const> inputs, Borrowed<
     if (result == nullptr) return false;
     registers.set(step.result, result);
     return true;
+}
+
+Ref<> Runner::run_as_captured(std::span<PyObject* const> inputs, Borrowed<> module,
+                              std::optional<Failure>* failure) const {
+    Registers registers(registers_, longest_call_);
+    for (const Step& step : steps_) {
+        if (!call_here(step, inputs, module, registers)) return fail(step, registers, failure);
+        for (std::uint32_t i = 0; i < step.releases; ++i) registers.release(released_[step.first_release + i]);
+    }
+    return value(output_, inputs, registers);
+}
+
+Ref<> Runner::fail(const Step& step, Registers& registers, std::optional<Failure>* failure) const {
+    leave_contexts(step, registers);
+    if (failure != nullptr) *failure = failure_at(step, registers);
+    return nullptr;
+}
+
+bool Runner::call(const Step& step, std::span<PyObject* const> inputs, Borrowed<> module, Registers& registers) const {
+    return call_here(step, inputs, module, registers);
 }
 
 void Runner::leave_contexts(const Step& failed, Registers& registers) const {

@@ -74,11 +74,12 @@ class Runner {
         std::uint32_t first_operand;
         std::uint16_t positional;  // operands before the keywords
         std::uint16_t operands;
-        std::uint32_t result;                                // register
-        std::uint32_t serial;                                // of its node
-        std::uint32_t first_release, releases;               // registers that are not read after this step
-        PyObject* target;                                    // in kept_
-        PyObject* keyword_names;                             // in kept_, or null
+        std::uint32_t result;                   // register
+        std::uint32_t serial;                   // of its node
+        std::uint32_t first_release, releases;  // registers that are not read after this step
+        PyObject* target;                       // in kept_
+        PyObject* keyword_names;                // in kept_, or null
+        binaryfunc binary;                      // what the target does, if it is an operator of two operands
         bool has_effect, is_visible_to_program, is_lasting;  // as of its node
         bool gives_token;  // enters a context, which a later step leaves with this token
     };
@@ -96,6 +97,7 @@ class Runner {
     Ref<> run_as_captured(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure) const;
     /// Sets the step's register; false with the error indicator set if it raised.
     bool call(const Step& step, std::span<PyObject* const> inputs, Borrowed<> module, Registers& registers) const;
+    bool call_here(const Step& step, std::span<PyObject* const> inputs, Borrowed<> module, Registers& registers) const;
     /// Describes a step that raised. Null.
     Ref<> fail(const Step& step, Registers& registers, std::optional<Failure>* failure) const;
     Failure failure_at(const Step& failed, const Registers& registers) const;

@@ -36,7 +36,15 @@ void DistinctObjects::erase(std::int32_t position) {
     table_[hole] = 0;
 }
 
+bool DistinctObjects::are_few_distinct(PyObject* const* registers) const {
+    for (std::size_t second = 1; second < registers_.size(); ++second)
+        for (std::size_t first = 0; first < second; ++first)
+            if (registers[registers_[first]] == registers[registers_[second]]) return false;
+    return true;
+}
+
 bool DistinctObjects::check(PyObject* const* registers) {
+    if (registers_.size() <= kFew) return are_few_distinct(registers);
     changed_.clear();
     for (std::size_t i = 0; i < registers_.size(); ++i)
         if (registers[registers_[i]] != last_[i]) changed_.push_back(static_cast<std::int32_t>(i));
@@ -52,7 +60,7 @@ bool DistinctObjects::check(PyObject* const* registers) {
 }
 
 bool DistinctObjects::check(PyObject* const* registers, std::span<const std::int32_t> positions) {
-    if (!valid_) return check(registers);
+    if (!valid_ || registers_.size() <= kFew) return check(registers);
     changed_.clear();
     for (std::int32_t position : positions)
         if (registers[registers_[position]] != last_[position]) changed_.push_back(position);

@@ -24,6 +24,8 @@ class DistinctObjects {
     std::int32_t register_at(std::size_t position) const { return registers_[position]; }
 
   private:
+    static constexpr std::size_t kFew = 4;  // are compared with each other
+    bool are_few_distinct(PyObject* const* registers) const;
     std::size_t home(PyObject* object) const;
     /// False if the object of this position is there already, in another position.
     bool insert(std::int32_t position);

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/collector_paused.h"
+#include "base/short_list.h"
 #include "cpython/abstract_classes.h"
 #include "cpython/hashed_items.h"
 #include "cpython/iterators.h"
@@ -160,8 +161,10 @@ GuardProgram& GuardProgram::operator=(GuardProgram&&) noexcept = default;
 
 inline void GuardProgram::State::drop_computed() {
     if (!computed.empty()) [[unlikely]] {
-        std::vector<Ref<>> dropped(computed.size());
-        dropped.swap(computed);
+        ShortList<PyObject*, 16> dropped;
+        for (Ref<>& object : computed)
+            if (object) dropped.push_back(object.release());
+        for (PyObject* object : dropped) Py_DECREF(object);
     }
     if (!held.empty()) [[unlikely]] {
         std::vector<Ref<>> dropped;

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "base/boundary.h"
 #include "bytecode/code.h"
 #include "capture/notes.h"
 #include "cpython/code_object.h"
@@ -93,7 +94,7 @@ void note_aliased_inputs(const Entry& entry) {
 }
 
 /// `inputs` may be overwritten as soon as any code runs.
-Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
+[[gnu::always_inline]] inline Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
     const bool shares_memory = entry.graph.as_captured && entry.graph.shared_memory.matters(inputs);
     PyObject* compiled = shares_memory ? entry.graph.as_captured.get() : entry.graph.compiled.get();
     failure->before = entry.graph.undo.keep(inputs);
@@ -113,9 +114,13 @@ Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure
     } else {
         Held held(inputs);
         inputs = held.objects();
-        const graph::Runner* runner = entry.graph.is_visible_to_program ? graph::runner_of(compiled) : nullptr;
-        answer = runner != nullptr ? runner->run(inputs, graph::module_of_runner(compiled), &failure->at)
-                                   : Ref<>::steal(PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
+        // Elsewhere a failure is undone as a whole, and need not be described.
+        std::optional<graph::Failure>* described = entry.graph.is_visible_to_program ? &failure->at : nullptr;
+        const graph::Runner* runner = graph::runner_of(compiled);
+        auto run = [&] { return runner->run(inputs, graph::module_of_runner(compiled), described); };
+        answer = Ref<>::steal(runner != nullptr
+                                  ? at_boundary(run)
+                                  : PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
     }
     if (answer) {
         failure->before = nullptr;
@@ -156,13 +161,13 @@ Ref<> run_graph(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* f
 }  // namespace
 
 Ref<> run_plan(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::span<PyObject* const> results,
-               std::span<PyObject* const> fetched, std::vector<Ref<>>* registers) {
+               std::span<PyObject* const> fetched, PlanRegisters& registers) {
     Ref<PyFrameObject> object;
     if (entry.plan.uses_frame) object = object_of(thread, frame, entry.at);
-    return run(entry.plan, results, fetched, object.get(), registers);
+    return run(entry.plan, results, fetched, registers, object.get());
 }
 
-Ref<> execute(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers,
+Ref<> execute(Entry& entry, PyThreadState* thread, cpython::Frame* frame, PlanRegisters& registers,
               GraphFailure* failure) {
     // Running the graph may run any code, including another check of these guards, so the objects for the plan are held
     // here.

@@ -4,10 +4,10 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "base/python_error.h"
 #include "capture/entry.h"
+#include "effect/plan_registers.h"
 #include "graph/runner.h"
 #include "run/draws.h"
 #include "torch/kept_state.h"
@@ -16,6 +16,8 @@ namespace stator {
 
 /// Describes a graph that raised.
 struct GraphFailure {
+    GraphFailure() {}  // not defaulted: it would be filled with zeros first
+
     bool has_happened = false;
     bool was_seen = false;  // the program may see effects of the graph
     std::optional<graph::Failure> at;
@@ -33,11 +35,11 @@ struct GraphFailure {
 
 /// Runs only the plan, with the graph's results and the objects that the plan fetches.
 Ref<> run_plan(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::span<PyObject* const> results,
-               std::span<PyObject* const> fetched, std::vector<Ref<>>* registers);
+               std::span<PyObject* const> fetched, PlanRegisters& registers);
 
 /// Runs the graph and the plan of an entry whose guards have just held. Returns the frame's result; or nothing if the
 /// plan has open frames, which are filled from `registers`. Throws PythonError.
-Ref<> execute(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::vector<Ref<>>* registers,
+Ref<> execute(Entry& entry, PyThreadState* thread, cpython::Frame* frame, PlanRegisters& registers,
               GraphFailure* failure);
 
 }  // namespace stator

@@ -162,7 +162,7 @@ bool exit_before_failure(EntryCache& cache, PyThreadState* thread, cpython::Fram
         for (const Source* source : trace.fetched) fetched.push_back(source->object);
         exit->entry = Shared<Entry>::make(code, at, torch_room::snapshot_global_state(), GuardProgram({}, {}));
         exit->entry->plan = std::move(trace.plan);
-        run_plan(*exit->entry, thread, frame, {&PyTuple_GET_ITEM(results.get(), 0), count}, fetched, &exit->registers);
+        run_plan(*exit->entry, thread, frame, {&PyTuple_GET_ITEM(results.get(), 0), count}, fetched, exit->registers);
         return true;
     } catch (const Lost&) {
     } catch (const PythonError&) {

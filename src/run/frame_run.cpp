@@ -6,6 +6,7 @@
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
+#include "base/short_list.h"
 #include "base/text.h"
 #include "capture/notes.h"
 #include "capture/report.h"
@@ -60,6 +61,41 @@ bool is_library_code(PyFunctionObject* function) {
 }
 
 }  // namespace
+[[gnu::always_inline]] inline Shared<Entry> FrameRun::find_or_capture() {
+    const bool is_main = is_main_ && at_.value == 0;
+    Shared<EntryPoint> point = cache_.point_at(frame_, at_, is_main);
+    const Stance& stance = current_stance();
+    if (stance.kind == Stance::Kind::ForceEager) return nullptr;
+    const bool is_first_with_aot = stance.kind == Stance::Kind::AotEagerThenCompile && !point->has_run;
+    Ref<> forced_backend = is_first_with_aot ? Ref<>::share(interned("aot_eager")) : stance.backend;
+    Shared<Entry> entry = point->find(frame_, forced_backend);
+    if (!entry) entry = capture_missing(cache_, *point, frame_, at_, is_main, forced_backend);
+    if (point.is_only_owner() && entry) [[unlikely]] {
+        // A reset detached the point meanwhile. Releasing it may run code, which invalidates the objects that the
+        // guards fetched.
+        point = nullptr;
+        if (entry->is_captured && !entry->matches(frame_)) return nullptr;
+    }
+    return entry;
+}
+
+[[gnu::always_inline]] inline bool FrameRun::run_captured(Shared<Entry> entry, PyObject** answer) {
+    Exit exit(std::move(entry));
+    GraphFailure failure;
+    Ref<> returned;
+    try {
+        returned = execute(*exit.entry, thread_, frame_, exit.registers, &failure);
+    } catch (const PythonError&) {
+        return recover(exit, failure, answer);
+    } catch (const std::exception& error) {
+        report_internal_error(cpython::code_of(frame_), error.what());
+        *answer = leave();
+        return true;
+    }
+    if (!returned) return take(finish_exit(exit, 0), answer);
+    *answer = cpython::return_at_once(thread_, frame_, std::move(returned));
+    return true;
+}
 
 PyObject* FrameRun::go_on() {
     while (true) {
@@ -85,42 +121,6 @@ PyObject* FrameRun::go_on() {
         if (run_captured(std::move(entry), &answer)) return answer;
         if (first_idle) first_idle_ = std::move(first_idle);
     }
-}
-
-Shared<Entry> FrameRun::find_or_capture() {
-    const bool is_main = is_main_ && at_.value == 0;
-    Shared<EntryPoint> point = cache_.point_at(frame_, at_, is_main);
-    const Stance& stance = current_stance();
-    if (stance.kind == Stance::Kind::ForceEager) return nullptr;
-    const bool is_first_with_aot = stance.kind == Stance::Kind::AotEagerThenCompile && !point->has_run;
-    Ref<> forced_backend = is_first_with_aot ? Ref<>::share(interned("aot_eager")) : stance.backend;
-    Shared<Entry> entry = point->find(frame_, forced_backend);
-    if (!entry) entry = capture_missing(cache_, *point, frame_, at_, is_main, forced_backend);
-    if (point.is_only_owner() && entry) [[unlikely]] {
-        // A reset detached the point meanwhile. Releasing it may run code, which invalidates the objects that the
-        // guards fetched.
-        point = nullptr;
-        if (entry->is_captured && !entry->matches(frame_)) return nullptr;
-    }
-    return entry;
-}
-
-bool FrameRun::run_captured(Shared<Entry> entry, PyObject** answer) {
-    Exit exit{entry, {}, {}};
-    GraphFailure failure;
-    Ref<> returned;
-    try {
-        returned = execute(*entry, thread_, frame_, &exit.registers, &failure);
-    } catch (const PythonError&) {
-        return recover(exit, failure, answer);
-    } catch (const std::exception& error) {
-        report_internal_error(cpython::code_of(frame_), error.what());
-        *answer = leave();
-        return true;
-    }
-    if (!returned) return take(finish_exit(exit, 0), answer);
-    *answer = cpython::return_at_once(thread_, frame_, std::move(returned));
-    return true;
 }
 
 // --- a graph that raised
@@ -232,8 +232,7 @@ PyObject* FrameRun::go_on(Exit& exit, std::size_t depth) {
 void FrameRun::fill(Exit& exit, const PlanFrame& state) {
     is_untouched_ = false;
     for (const PlanFrame::Slot& slot : state.slots) cpython::set_slot(frame_, slot.slot, exit.at(slot.from));
-    std::vector<PyObject*> values;
-    values.reserve(state.stack.size());
+    ShortList<PyObject*, 16> values;
     for (std::int32_t from : state.stack) values.push_back(exit.at(from).release());
     cpython::set_stack(frame_, values);
     at_ = {state.instruction};
@@ -275,7 +274,7 @@ Stepped FrameRun::finish_exit(Exit& exit, std::size_t depth) {
     }
     // Objects that the frames do not reference have to be freed before the program continues, as uncompiled.
     bool runs_callbacks = exit.frames()[depth].runs_callbacks;
-    exit.registers.clear();
+    exit.registers.free_first_to_last();
     exit.entry = nullptr;
     if (exit.raised) {
         std::exchange(exit.raised, std::nullopt)->raise();
@@ -377,9 +376,11 @@ PyObject* FrameRun::handle_primed(PyThreadState* thread, cpython::Frame* frame, 
 
 Result FrameRun::run_frame_above(Exit& exit, std::size_t depth) {
     const PlanFrame& state = exit.frames()[depth];
-    const std::vector<PlanContinuation> continuations = state.continuations;
+    // The plan may be freed meanwhile.
+    const ShortList<PlanContinuation, 4> continuations{state.continuations};
     std::vector<Ref<>> given;
-    for (const PlanContinuation& continuation : continuations) given.push_back(exit.at(continuation.from));
+    for (const PlanContinuation& continuation : continuations)
+        if (continuation.from >= 0) given.push_back(exit.at(continuation.from));
     Primed primed{&cache_, &exit, depth};
     Result result;
     {
@@ -397,13 +398,16 @@ Result FrameRun::run_frame_above(Exit& exit, std::size_t depth) {
         }
     }
     if (!result.value) {
-        bool ends_iteration = !continuations.empty() && continuations.front().kind == PlanContinuation::Kind::Next;
+        bool ends_iteration = !continuations.empty() && continuations[0].kind == PlanContinuation::Kind::Next;
         if (!ends_iteration || !PyErr_ExceptionMatches(PyExc_StopIteration)) throw PythonError();
         PyErr_Clear();
         return {};
     }
-    for (std::size_t i = 0; i < continuations.size(); ++i)
-        result.value = apply(continuations[i], std::move(given[i]), std::move(result.value));
+    auto next_given = given.begin();
+    for (const PlanContinuation& continuation : continuations) {
+        Ref<> its_own = continuation.from >= 0 ? std::move(*next_given++) : Ref<>();
+        result.value = apply(continuation, std::move(its_own), std::move(result.value));
+    }
     return result;
 }
 

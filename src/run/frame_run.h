@@ -3,9 +3,11 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "bytecode/code.h"
 #include "cpython/tracing.h"
+#include "effect/plan_registers.h"
 #include "run/cache.h"
 #include "run/step.h"
 
@@ -26,14 +28,15 @@ struct RaisedBefore {
 
 /// The open frames of an exit, filled one inside of the other.
 struct Exit {
+    /// (As an aggregate it would be filled with zeros first.)
+    explicit Exit(Shared<Entry> entry) : entry(std::move(entry)) {}
+
     Shared<Entry> entry;  // owns the plan
-    std::vector<Ref<>> registers;
+    PlanRegisters registers;
     std::optional<RaisedBefore> raised;  // raised by the innermost frame instead of executing its instruction
 
     const std::vector<PlanFrame>& frames() const { return entry->plan.frames; }
-    Ref<> at(std::int32_t number) const {
-        return number < 0 ? Ref<>() : Ref<>::share(registers[static_cast<std::size_t>(number)].get());
-    }
+    Ref<> at(std::int32_t number) const { return Ref<>::share(registers[number]); }
 };
 
 /// Evaluates a frame from its start and pops it; CPython calls this instead of its interpreter. `is_main`: it is the

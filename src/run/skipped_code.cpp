@@ -32,6 +32,9 @@ bool is_skipped(PyCodeObject* code) {
 bool leaves_frame_uncompiled(PyObject* callable) {
     if (!PyFunction_Check(callable)) return false;
     auto* function = reinterpret_cast<PyFunctionObject*>(callable);
+    // The text of most functions' names is never asked for.
+    static PyObject* const name = PyUnicode_InternFromString("step_unsupported");
+    if (function->func_name != name && PyUnicode_CHECK_INTERNED(function->func_name) != 0) return false;
     return utf8(function->func_name) == "step_unsupported" && function->func_module != nullptr &&
            PyUnicode_Check(function->func_module) && utf8(function->func_module) == "torch._dynamo.decorators";
 }

@@ -1,8 +1,12 @@
 #include "run/step.h"
 
+#include <algorithm>
+#include <span>
+
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
+#include "base/short_list.h"
 #include "cpython/binary_operations.h"
 #include "cpython/code_object.h"
 #include "cpython/coroutines.h"
@@ -112,11 +116,27 @@ PyObject* run_with_arguments(PyThreadState* thread, cpython::Frame* frame, void*
     return cpython::run_untouched(thread, frame);
 }
 
+/// Whether a variable of the frame holds each of the arguments, so that none of them dies before it is bound.
+bool are_held_by_variables(cpython::Frame* frame, std::span<PyObject* const> arguments) {
+    const std::span<PyObject* const> variables(cpython::slots(frame),
+                                               static_cast<std::size_t>(cpython::slot_count(frame)));
+    return std::ranges::all_of(arguments, [&](PyObject* argument) {
+        return argument == Py_None || std::ranges::find(variables, argument) != variables.end();
+    });
+}
+
 /// Calls an object with arguments from the stack of a frame. A Python function takes over the references, unless
 /// another hook evaluates its frame.
-Ref<> call_with_arguments(PyObject* callable, PyObject** arguments, std::size_t count, std::size_t positional,
-                          PyObject* names) {
-    if (!Py_IS_TYPE(callable, &PyFunction_Type) || count == 0 || cpython::is_hook_waiting())
+Ref<> call_with_arguments(cpython::Frame* frame, PyObject* callable, PyObject** arguments, std::size_t count,
+                          std::size_t positional, PyObject* names) {
+    if (!Py_IS_TYPE(callable, &PyFunction_Type) || count == 0)
+        return checked(PyObject_Vectorcall(callable, arguments, positional, names));
+    if (are_held_by_variables(frame, {arguments, count})) {
+        const ShortList<PyObject*, 8> given{std::span<PyObject* const>(arguments, count)};
+        for (std::size_t i = 0; i < count; ++i) Py_CLEAR(arguments[i]);
+        return checked(PyObject_Vectorcall(callable, given.begin(), positional, names));
+    }
+    if (cpython::is_hook_waiting())
         return checked(PyObject_Vectorcall(callable, arguments, positional, names));
     HandedOver handed_over{arguments, count};
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable));
@@ -157,7 +177,7 @@ Stepped Step::call(std::size_t count, PyObject* names, int operands) {
                 throw PythonError();
         }
     }
-    return finish(operands, call_with_arguments(callable, arguments, count, positional, names));
+    return finish(operands, call_with_arguments(frame_, callable, arguments, count, positional, names));
 }
 
 Stepped Step::call_spread() {

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "effect/plan.h"
+#include "effect/plan_registers.h"
 
 namespace stator {
 
@@ -132,7 +133,10 @@ struct Inputs {
     static std::span<PyObject* const> items(PyObject* tuple) {
         return {&PyTuple_GET_ITEM(tuple, 0), static_cast<std::size_t>(PyTuple_GET_SIZE(tuple))};
     }
-    Ref<> run(const Plan& plan) const { return stator::run(plan, items(outputs), items(fetched)); }
+    Ref<> run(const Plan& plan) const {
+        PlanRegisters registers;
+        return stator::run(plan, items(outputs), items(fetched), registers);
+    }
 
     PyObject *outputs, *fetched;
     Py_ssize_t repeat = 1;
