@@ -399,7 +399,9 @@ def f(x):
         parts = [made.value is x, made.size, made.names, made.doubled().tolist(), made.self is made, type(made) is cls]
         fields = [(field.name, field.type, field.default) for field in dataclasses.fields(cls)]
         other = cls(1)
-        return parts + fields + [cls.__doc__, list(vars(cls)), cls.size, cls.added, other.size, other.names, repr(other)]
+        return (
+            parts + fields + [cls.__doc__, list(vars(cls)), cls.size, cls.added, other.size, other.names, repr(other)]
+        )
 
     for number in range(3):
         x = torch.full((2,), float(number))
