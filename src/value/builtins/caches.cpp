@@ -262,6 +262,7 @@ Value* look_up(Tracer& tracer, CachedCall& call) {
     for (std::size_t i = 0; call.tensors.size() > 1 && i < call.tensors.size(); ++i)
         tracer.guard({GuardKind::Identity, call.tensors[i]->source, call.tensors[i]->object()});
     CachedResult found = cached_result(tracer.provenance(), call.key);
+    if (call.key.tensor == nullptr) found.source->label = tracer.keep(title_of_cached_result(call.cached));
     call.missing = found.object ? nullptr : found.source;
     if (!found.object) return nullptr;
     tracer.guard({GuardKind::Present, found.source});
