@@ -22,7 +22,10 @@ namespace {
 Task build_class(Tracer& tracer, FunctionValue* body, ClassParts parts) {
     Value* cell = co_await push_class_body(tracer, body, parts.names);
     parts.names->remove(tracer, tracer.constant(interned("__classcell__")));
-    Value* made = make_class(tracer, std::move(parts));
+    static PyObject* const named_tuple = imported("typing", "NamedTuple");
+    const bool is_named_tuple = parts.bases.size() == 1 && parts.bases[0]->object() == named_tuple;
+    if (is_named_tuple) tracer.realize(parts.bases[0]);
+    Value* made = is_named_tuple ? make_named_tuple_of(tracer, parts) : make_class(tracer, std::move(parts));
     if (auto* own_class = cast<CellValue>(cell)) own_class->set(tracer, made);
     co_return made;
 }

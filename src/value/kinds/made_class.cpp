@@ -59,8 +59,8 @@ PyObject* real_field(Tracer& tracer, Value* value) {
 
 }  // namespace
 
-MadeClass::MadeClass(PyTypeObject* model, Value* value, Arguments arguments)
-    : model_(model), value_(value), arguments_(std::move(arguments)) {
+MadeClass::MadeClass(PyTypeObject* model, Value* value, PyObject* factory, Arguments arguments)
+    : model_(model), value_(value), factory_(factory), arguments_(std::move(arguments)) {
     all().emplace(model, this);
 }
 
@@ -238,8 +238,7 @@ int MadeClass::rebuild_statement(PlanBuilder& plan) const {
 }
 
 int MadeClass::rebuild(PlanBuilder& plan) const {
-    static PyObject* const namedtuple = imported("collections", "namedtuple");
-    return parts_.names != nullptr ? rebuild_statement(plan) : rebuild_by_call(plan, value_, namedtuple, arguments_);
+    return factory_ == nullptr ? rebuild_statement(plan) : rebuild_by_call(plan, value_, factory_, arguments_);
 }
 
 int MadeClass::rebuild_instance(PlanBuilder& plan, const Value* instance, std::vector<std::int32_t> items) const {

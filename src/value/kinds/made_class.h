@@ -21,8 +21,9 @@ struct ClassParts {
 
 class MadeClass {
   public:
-    /// `model` is kept alive by the trace, `arguments` are those of `collections.namedtuple`, all of them constants.
-    MadeClass(PyTypeObject* model, Value* value, Arguments arguments);
+    /// `model` is kept alive by the trace. `factory`, a function of the library, makes such a class of these arguments,
+    /// which consist of constants: `collections.namedtuple`.
+    MadeClass(PyTypeObject* model, Value* value, PyObject* factory, Arguments arguments);
     MadeClass(PyTypeObject* model, Value* value, ClassParts parts);
     ~MadeClass();
     MadeClass(const MadeClass&) = delete;
@@ -66,6 +67,7 @@ class MadeClass {
 
     PyTypeObject* const model_;
     Value* const value_;
+    PyObject* const factory_ = nullptr;
     Arguments const arguments_{};
     ClassParts const parts_{};
     mutable Decoration decoration_{};

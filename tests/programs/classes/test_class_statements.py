@@ -1,6 +1,7 @@
 """Classes that the compiled function defines."""
 
 import dataclasses
+import typing
 
 import pytest
 import torch
@@ -297,6 +298,19 @@ def frozen_dataclass_in_the_function(x):
     return x + child.a + child.b * child.c, text, Base(1) < Base(2), len(dataclasses.fields(child))
 
 
+@corpus.core
+def named_tuple_in_the_function(x, n):
+    class Pair(typing.NamedTuple):
+        """Kept."""
+
+        first: torch.Tensor
+        second: int = 3
+
+    pair = Pair(x)
+    first, second = pair._replace(second=n)
+    return first * second + pair.first, pair.second, Pair._fields, Pair.__doc__, isinstance(pair, tuple), pair[1:]
+
+
 test_programs = corpus.test()
 
 
@@ -408,6 +422,30 @@ def f(x):
         assert str(described(compiled, x)) == str(described(namespace["f"], x))
 
 
+def test_a_named_tuple_leaves() -> None:
+    text = """
+import typing
+def f(x):
+    class Pair(typing.NamedTuple):
+        first: object
+        second: int = 3
+    return Pair, Pair(x + 1), [Pair(x, 4)]
+"""
+    namespace: dict = {}
+    exec(text, namespace)
+    compiled = stator.compile(namespace["f"], fullgraph=True, backend="eager")
+
+    def described(function, x):
+        cls, made, (other,) = function(x)
+        names = [cls.__name__, cls.__qualname__, cls.__module__, cls._fields, cls._field_defaults, cls.__annotations__]
+        return names + [type(made) is cls, type(other) is cls, made.first.tolist(), made.second, other.second]
+
+    for number in range(3):
+        x = torch.full((2,), float(number))
+        assert described(compiled, x) == described(namespace["f"], x)
+    assert compiled(x)[0] is not compiled(x)[0]
+
+
 def test_an_exception_of_a_new_class_leaves() -> None:
     text = """
 def f(x):
@@ -450,6 +488,7 @@ REFUSED = {
     "a base with __init_subclass__": "class M(Registered): pass",
     "a subclass of dict": "class M(dict): pass",
     "a subclass of a generic class": "class M(typing.Generic[U]): pass",
+    "a NamedTuple with methods": "class M(typing.NamedTuple):\n        a: int\n        def m(self): return 1",
     "a custom descriptor": "class M: field = Field()",
     "a dataclass with slots": "@dataclasses.dataclass(slots=True)\n    class M: a: int",
     "a dataclass with a tensor": "@dataclasses.dataclass\n    class M: a: object = y",
