@@ -61,6 +61,7 @@ bool is_library_code(PyFunctionObject* function) {
 }
 
 }  // namespace
+
 [[gnu::always_inline]] inline Shared<Entry> FrameRun::find_or_capture() {
     const bool is_main = is_main_ && at_.value == 0;
     Shared<EntryPoint> point = cache_.point_at(frame_, at_, is_main);

@@ -97,7 +97,7 @@ Ref<> make_lookup(const CachedCallKey& key) {
     Ref<> made = checked(lookup_class()->tp_alloc(lookup_class(), 0));
     Lookup* lookup = as_lookup(made.get());
     lookup->d_common.d_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(Py_TYPE(key.tensor)));
-    lookup->d_common.d_name = checked(PyUnicode_FromFormat("<result in the cache of %R>", key.cached)).release();
+    lookup->d_common.d_name = title_of_cached_result(key.cached).release();
     lookup->cached = Py_NewRef(key.cached);
     // In the key the descriptor would be a reference to itself: a cycle, which the garbage collector frees.
     lookup->key = with_replaced(key.key, key.tensor, made.get()).release();
@@ -108,8 +108,7 @@ Ref<> make_lookup(const CachedCallKey& key) {
 PyObject* look_up(PyObject*, PyObject* argument) {
     try {
         PyObject* key = PyTuple_GET_ITEM(argument, 1);
-        PyObject* found =
-            cpython::cached_call_result(PyTuple_GET_ITEM(argument, 0), key, hash_of_key(key, nullptr));
+        PyObject* found = cpython::cached_call_result(PyTuple_GET_ITEM(argument, 0), key, hash_of_key(key, nullptr));
         if (found == nullptr) PyErr_SetNone(PyExc_LookupError);
         return Py_XNewRef(found);
     } catch (const PythonError&) {
@@ -123,6 +122,13 @@ PyObject* is_short(PyObject*, PyObject* argument) {
 }
 
 }  // namespace
+
+Ref<> title_of_cached_result(PyObject* cached) {
+    Ref<> name = Ref<>::steal(PyObject_GetAttrString(cached, "__name__"));
+    if (name && PyUnicode_Check(name.get())) return checked(PyUnicode_FromFormat("<cached result of %U>", name.get()));
+    PyErr_Clear();
+    return checked(PyUnicode_FromString("<cached result>"));
+}
 
 CachedResult cached_result(Provenance& provenance, const CachedCallKey& key) {
     if (key.tensor != nullptr) {

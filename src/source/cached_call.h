@@ -22,6 +22,10 @@ struct CachedResult {
 };
 CachedResult cached_result(Provenance& provenance, const CachedCallKey& key);
 
+/// How the result is named in texts: without the address of the function, so that placeholders have the same names in
+/// all processes.
+Ref<> title_of_cached_result(PyObject* cached);
+
 /// The source of whether a cache holds at most `count` results.
 Source* holds_at_most(Provenance& provenance, PyObject* cached, Py_ssize_t count);
 

@@ -1,6 +1,8 @@
 /// Versions and parts of objects, for the tests of the `cpython` room.
 #include <initializer_list>
 
+#include "base/python_error.h"
+#include "cpython/call_caches.h"
 #include "cpython/dict_watch.h"
 #include "cpython/objects.h"
 #include "cpython/versions.h"
@@ -101,7 +103,37 @@ PyObject* parts(PyObject*, PyObject* object) {
     return tuple({cpython::wrapped_callable(object)});
 }
 
+/// (cached function, arguments, keywords or None, whether it has typed=True) -> result or the marker for NULL
+PyObject* cached_call(PyObject*, PyObject* given) {
+    PyObject *cached = nullptr, *arguments = nullptr, *keywords = nullptr;
+    int is_typed = 0;
+    if (!PyArg_ParseTuple(given, "OO!Op", &cached, &PyTuple_Type, &arguments, &keywords, &is_typed)) return nullptr;
+    try {
+        Ref<> key = cpython::call_cache_key(arguments, keywords == Py_None ? nullptr : keywords, is_typed != 0);
+        const Py_hash_t hash = PyObject_Hash(key.get());
+        if (hash == -1) return nullptr;
+        PyObject* found = cpython::cached_call_result(cached, key.get(), hash);
+        return Py_NewRef(found == nullptr ? null_marker() : found);
+    } catch (const PythonError&) {
+        return nullptr;
+    }
+}
+
+/// (cached function, arguments, keywords or None, result)
+PyObject* note_cached_call(PyObject*, PyObject* given) {
+    PyObject *cached = nullptr, *arguments = nullptr, *keywords = nullptr, *result = nullptr;
+    if (!PyArg_ParseTuple(given, "OO!OO", &cached, &PyTuple_Type, &arguments, &keywords, &result)) return nullptr;
+    try {
+        cpython::note_cached_call(cached, arguments, keywords == Py_None ? nullptr : keywords, result);
+        Py_RETURN_NONE;
+    } catch (const PythonError&) {
+        return nullptr;
+    }
+}
+
 PyMethodDef kFunctions[] = {
+    {"_frames_cached_call", cached_call, METH_VARARGS, nullptr},
+    {"_frames_note_cached_call", note_cached_call, METH_VARARGS, nullptr},
     {"_frames_dict_version", dict_version, METH_O, nullptr},
     {"_frames_make_versioned", make_versioned, METH_O, nullptr},
     {"_frames_watch_dict", watch_dict, METH_O, nullptr},

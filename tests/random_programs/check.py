@@ -30,7 +30,7 @@ ADDRESS = re.compile(r"0x[0-9a-f]+")
 IMPORTED: dict[str, Any] = {}
 exec(
     """
-import bisect, collections, contextlib, copy, functools, heapq, itertools, logging, math, pickle, random, sys, threading, traceback, types
+import bisect, collections, contextlib, copy, dataclasses, functools, heapq, itertools, logging, math, pickle, random, sys, threading, traceback, types
 import warnings
 import torch
 import torch._dynamo

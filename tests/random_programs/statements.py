@@ -271,6 +271,20 @@ with Guarded(<int>) as <=obj>:
 with marked(<int>) as <=int>:
     <block>
 """),
+    (1, "", """
+@dataclasses.dataclass
+class <?1>:
+    t: object
+    n: int = <int>
+    ts: list = dataclasses.field(default_factory=list)
+    def apply(self, t):
+        <block>
+        return <tensor> * self.n
+<?2> = <?1>(<tensor>, ts=<tensors>)
+<?2>.n += <int>
+<=tensor> = <?2>.apply(<tensor>) + len(<?2>.ts)
+SEEN.append((<?1>(1) == <?1>(<int>), repr(<?1>(2)), <?1>(3).ts))
+"""),
     (2, "", """
 class <?1>:
     level = <int>

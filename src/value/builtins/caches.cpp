@@ -56,7 +56,7 @@ struct CachedCall {
     bool is_new = false;            // an argument was made in the trace: no cache can hold the result
     CachedCallKey key{};            // unless that is so
     PyObject *real_positional = nullptr, *real_keywords = nullptr;  // likewise; no keywords: null
-    Source* missing = nullptr;      // the place of the result, if it was looked up and not found
+    Source* missing = nullptr;  // the place of the result, if it was looked up and not found
 
     std::size_t positional() const { return arguments.size() - static_cast<std::size_t>(PyTuple_GET_SIZE(names)); }
 };
@@ -131,47 +131,69 @@ void take_arguments(Tracer& tracer, CachedCall& call) {
 
 // --- side effects ---------------------------------------------------------------------------------------------------
 
-/// What the plan calls: the cached function, its arguments as a tuple, the names of the last ones, the result.
-PyObject* note_call(PyObject* first, PyObject* parts) {
-    // The call that was captured has been made already: it filled the cache.
-    if (first != nullptr && PyList_CheckExact(first) && PyList_GET_SIZE(first) != 0) {
-        if (PyList_SetSlice(first, 0, 1, nullptr) < 0) return nullptr;
-        Py_RETURN_NONE;
-    }
-    try {
+/// The arguments of a call in the plan: the cached function, its arguments as a tuple, the names of the last ones, the
+/// result.
+struct NotedCall {
+    explicit NotedCall(PyObject* parts) : cached(PyTuple_GET_ITEM(parts, 0)), result(PyTuple_GET_ITEM(parts, 3)) {
         PyObject *all = PyTuple_GET_ITEM(parts, 1), *names = PyTuple_GET_ITEM(parts, 2);
         const Py_ssize_t named = PyTuple_GET_SIZE(names), count = PyTuple_GET_SIZE(all) - named;
-        Ref<> positional = checked(PyTuple_GetSlice(all, 0, count));
-        Ref<> keywords = named == 0 ? Ref<>() : checked(PyDict_New());
+        positional = checked(PyTuple_GetSlice(all, 0, count));
+        if (named != 0) keywords = checked(PyDict_New());
         for (Py_ssize_t i = 0; i < named; ++i)
             checked(PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(names, i), PyTuple_GET_ITEM(all, count + i)));
-        cpython::note_cached_call(PyTuple_GET_ITEM(parts, 0), positional.get(), keywords.get(),
-                                  PyTuple_GET_ITEM(parts, 3));
+    }
+
+    PyObject *const cached, *const result;
+    Ref<> positional, keywords;
+};
+
+PyObject* note_added(PyObject*, PyObject* parts) {
+    try {
+        const NotedCall call(parts);
+        cpython::note_cached_call(call.cached, call.positional.get(), call.keywords.get(), call.result);
         Py_RETURN_NONE;
     } catch (const PythonError&) {
         return nullptr;
     }
 }
 
-PyObject* make_noter(PyObject* first) {
-    static PyMethodDef definition = {"note_cached_call", note_call, METH_VARARGS, nullptr};
-    return checked(PyCFunction_New(&definition, first)).release();
+/// The guards have seen that the cache holds the result: the call counts it.
+PyObject* note_found(PyObject* first, PyObject* parts) {
+    // The call that was captured has been made already: it filled the cache.
+    if (first != nullptr && PyList_GET_SIZE(first) != 0) {
+        if (PyList_SetSlice(first, 0, 1, nullptr) < 0) return nullptr;
+        Py_RETURN_NONE;
+    }
+    try {
+        const NotedCall call(parts);
+        return PyObject_Call(call.cached, call.positional.get(), call.keywords.get());
+    } catch (const PythonError&) {
+        return nullptr;
+    }
+}
+
+/// Of a call that adds a result.
+PyObject* adding_noter() {
+    static PyMethodDef definition = {"note_result_added_to_cache", note_added, METH_VARARGS, nullptr};
+    static PyObject* const noter = checked(PyCFunction_New(&definition, nullptr)).release();
+    return noter;
+}
+
+/// Of a call that finds one. `first` is a list with an item if the call that is captured is not to be counted.
+Ref<> make_finding_noter(Borrowed<> first) {
+    static PyMethodDef definition = {"count_result_found_in_cache", note_found, METH_VARARGS, nullptr};
+    return checked(PyCFunction_New(&definition, first));
+}
+
+PyObject* finding_noter() {
+    static PyObject* const noter = make_finding_noter(nullptr).release();
+    return noter;
 }
 
 /// A call of the cached function for the plan: it adds the result to the cache, or counts a hit.
 void log_call(Tracer& tracer, const CachedCall& call, Value* result, PyObject* noter) {
     Value* arguments = make_tuple(tracer, call.arguments);
     tracer.effects().log({PlanOp::Call, {call.self, arguments, tracer.constant(call.names), result}, noter});
-}
-
-/// Of a call that adds a result, and of one that finds a result.
-PyObject* adding_noter() {
-    static PyObject* const noter = make_noter(nullptr);
-    return noter;
-}
-PyObject* finding_noter() {
-    static PyObject* const noter = make_noter(nullptr);
-    return noter;
 }
 
 /// Counts a hit. Functions that run later, or more than once, are captured without: there it would be a side effect
@@ -240,6 +262,7 @@ Value* look_up(Tracer& tracer, CachedCall& call) {
     for (std::size_t i = 0; call.tensors.size() > 1 && i < call.tensors.size(); ++i)
         tracer.guard({GuardKind::Identity, call.tensors[i]->source, call.tensors[i]->object()});
     CachedResult found = cached_result(tracer.provenance(), call.key);
+    if (call.key.tensor == nullptr) found.source->label = tracer.keep(title_of_cached_result(call.cached));
     call.missing = found.object ? nullptr : found.source;
     if (!found.object) return nullptr;
     tracer.guard({GuardKind::Present, found.source});
@@ -250,7 +273,8 @@ Value* look_up(Tracer& tracer, CachedCall& call) {
 bool are_noted_calls(Tracer& tracer, std::size_t from) {
     return std::ranges::all_of(tracer.effects().entries().subspan(from), [](const Effect& effect) {
         return effect.object != nullptr && PyCFunction_Check(effect.object) &&
-               PyCFunction_GET_FUNCTION(effect.object) == note_call;
+               (PyCFunction_GET_FUNCTION(effect.object) == note_added ||
+                PyCFunction_GET_FUNCTION(effect.object) == note_found);
     });
 }
 
@@ -277,7 +301,7 @@ Task first_result(Tracer& tracer, CachedCall call) {
     if (found == nullptr) refuse(tracer, "does not keep its result");
     Ref<> first = checked(PyList_New(1));
     PyList_SET_ITEM(first.get(), 0, Py_NewRef(Py_None));
-    log_hit(tracer, call, found, tracer.keep(Ref<>::steal(make_noter(first.get()))));
+    log_hit(tracer, call, found, tracer.keep(make_finding_noter(first.get())));
     co_return found;
 }
 

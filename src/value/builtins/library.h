@@ -8,6 +8,9 @@ namespace stator {
 /// The module of the function that makes a class.
 Value* module_of_caller(Tracer& tracer);
 
+/// `class Name(typing.NamedTuple)`.
+struct ClassParts;
+Value* make_named_tuple_of(Tracer& tracer, const ClassParts& parts);
 /// `type(name, bases, names)`.
 Outcome make_class_of(Tracer& tracer, const Arguments& arguments);
 

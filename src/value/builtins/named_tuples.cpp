@@ -49,11 +49,28 @@ Outcome make_named_tuple_class(Tracer& tracer, const Arguments& arguments) {
     if (!made) tracer.raise_from_python();
     PyObject* model = tracer.keep(std::move(made));
     Value* value = tracer.constant(model);
-    tracer.make<MadeClass>(reinterpret_cast<PyTypeObject*>(model), value, std::move(fixed));
+    tracer.make<MadeClass>(reinterpret_cast<PyTypeObject*>(model), value, namedtuple, std::move(fixed));
     return value;
 }
 
 }  // namespace
+
+Value* make_named_tuple_of(Tracer& tracer, const ClassParts& parts) {
+    static PyObject* const meta = imported("typing", "NamedTupleMeta");
+    static PyObject* const bases = checked(PyTuple_Pack(1, imported("typing", "_NamedTuple"))).release();
+    Ref<> names = parts.names->as_constant(tracer);
+    if (!names)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "a NamedTuple is defined inside the function, and has methods or "
+                           "other members that are not constants");
+    Ref<> made = Ref<>::steal(PyObject_CallFunctionObjArgs(meta, parts.name, bases, names.get(), nullptr));
+    if (!made) tracer.raise_from_python();
+    PyObject* model = tracer.keep(std::move(made));
+    Value* value = tracer.constant(model);
+    tracer.make<MadeClass>(reinterpret_cast<PyTypeObject*>(model), value, meta,
+                           Arguments::of(tracer.constant(parts.name), tracer.constant(bases), parts.names));
+    return value;
+}
 
 void register_named_tuples(Handlers& handlers) {
     handlers.add("collections", "namedtuple", make_named_tuple_class);

@@ -13,6 +13,7 @@
 #include "value/kinds/dict.h"
 #include "value/kinds/made_descriptor.h"
 #include "value/kinds/rebuilding.h"
+#include "value/kinds/undoable.h"
 #include "value/protocol/attributes.h"
 #include "value/tracer.h"
 
@@ -31,10 +32,35 @@ std::unordered_map<PyObject*, Value*>& stand_ins() {
     return *objects;
 }
 
+/// Whether it is a `dataclasses.Field` that the trace has made.
+bool is_field(const Value* value) {
+    static PyTypeObject* const field = imported_class("dataclasses", "Field");
+    return value->type() == field && value->object() == nullptr;
+}
+
+/// The same field as an object, kept alive by the trace; null if not all of it is constant.
+PyObject* real_field(Tracer& tracer, Value* value) {
+    static PyObject* const make = imported("dataclasses", "field");
+    static PyObject* const no_metadata = imported("dataclasses", "_EMPTY_METADATA");
+    Value* metadata = value->own_attribute(tracer, interned("metadata"));
+    if (metadata == nullptr || metadata->object() != no_metadata) return nullptr;
+    Ref<> options = checked(PyDict_New());
+    for (const char* name : {"default", "default_factory", "init", "repr", "hash", "compare", "kw_only"}) {
+        Value* part = value->own_attribute(tracer, interned(name));
+        Ref<> constant = part == nullptr ? Ref<>() : part->as_constant(tracer);
+        if (!constant && part != nullptr && part->object() != nullptr && part->kind == Kind::Object)
+            constant = Ref<>::share(part->object());  // MISSING
+        if (!constant) return nullptr;
+        checked(PyDict_SetItemString(options.get(), name, constant.get()));
+    }
+    Ref<> nothing = checked(PyTuple_New(0));
+    return tracer.keep(checked(PyObject_Call(make, nothing.get(), options.get())));
+}
+
 }  // namespace
 
-MadeClass::MadeClass(PyTypeObject* model, Value* value, Arguments arguments)
-    : model_(model), value_(value), arguments_(std::move(arguments)) {
+MadeClass::MadeClass(PyTypeObject* model, Value* value, PyObject* factory, Arguments arguments)
+    : model_(model), value_(value), factory_(factory), arguments_(std::move(arguments)) {
     all().emplace(model, this);
 }
 
@@ -76,7 +102,9 @@ void MadeClass::refuse(Tracer& tracer, const std::string& use) const {
 void MadeClass::expect_own_part(Tracer& tracer, Borrowed<> name) const {
     const std::string_view text = utf8(name);
     const bool is_text = text == "__name__" || text == "__qualname__" || text == "__module__" || text == "__doc__";
-    const bool is_harmless = text == "__class__" || text == "__match_args__" || text == "__new__";
+    // (The fields of a dataclass are those of the model: they never change.)
+    const bool is_harmless =
+        text == "__class__" || text == "__match_args__" || text == "__new__" || text.starts_with("__dataclass_");
     PyObject* raw = cpython::lookup_in_mro(model_, name, nullptr);
     const bool is_method = raw != nullptr && (PyFunction_Check(raw) || Py_TYPE(raw) == &PyWrapperDescr_Type ||
                                               Py_TYPE(raw) == &PyMethodDescr_Type);
@@ -105,50 +133,112 @@ void MadeClass::set_attribute(Tracer& tracer, Borrowed<> name, Value* value) con
         parts_.names->insert(tracer, tracer.constant(name), value);
 }
 
+void MadeClass::take_names_from_model(Tracer& tracer) const {
+    PyObject* now = cpython::class_dict(model_);
+    for (Table::Entry* entry : parts_.names->table.entries()) {
+        PyObject* name = entry->key->object();
+        PyObject* left = PyDict_GetItemWithError(now, name);
+        const bool was_in_model = utf8(name) != "__qualname__" && utf8(name) != "__classcell__";
+        if (left == nullptr && was_in_model)
+            parts_.names->remove(tracer, entry->key);
+        else if (left != nullptr && is_field(entry->value))
+            parts_.names->insert(tracer, entry->key, tracer.constant(left));
+    }
+}
+
+void MadeClass::decorate(Tracer& tracer, PyObject* function, std::vector<PyObject*> arguments, Borrowed<> read) const {
+    if (parts_.names == nullptr || decoration_.function != nullptr || parts_.names->table.all().size() != parts_.count)
+        refuse(tracer, "is decorated after it was changed");
+    Decoration decoration{function, std::move(arguments)};
+    for (const Table::Entry* entry : parts_.names->table.entries()) {
+        decoration.before.emplace_back(entry->key->object(), entry->value);
+        if (PyDict_Contains(read, entry->key->object()) == 0 && !is_field(entry->value)) continue;
+        PyObject* real = nullptr;
+        if (is_field(entry->value))
+            real = real_field(tracer, entry->value);
+        else if (entry->value->kind == Kind::Constant || entry->value->kind == Kind::Class)
+            real = entry->value->object();
+        if (real == nullptr) refuse(tracer, "has a default that is not a constant");
+        checked(PyType_Type.tp_setattro(reinterpret_cast<PyObject*>(model_), entry->key->object(), real));
+    }
+    auto* model = reinterpret_cast<PyObject*>(model_);
+    checked(PyObject_SetAttr(model, interned("__annotations__"), read));
+    Ref<> all = checked(PyTuple_New(static_cast<Py_ssize_t>(decoration.arguments.size()) + 1));
+    PyTuple_SET_ITEM(all.get(), 0, Py_NewRef(model));
+    for (std::size_t i = 0; i < decoration.arguments.size(); ++i)
+        PyTuple_SET_ITEM(all.get(), static_cast<Py_ssize_t>(i) + 1, Py_NewRef(decoration.arguments[i]));
+    Ref<> made = Ref<>::steal(PyObject_Call(function, all.get(), nullptr));
+    if (!made) tracer.raise_from_python();
+    if (made.get() != model) refuse(tracer, "is replaced by a decorator");
+    take_names_from_model(tracer);
+    const Table::Entries& names = parts_.names->table.all();
+    for (std::size_t i = 0; i < names.size(); ++i) decoration.after.push_back(names[i].value);
+    set_undoably(tracer, decoration_, std::move(decoration));
+}
+
 // --- in the plan ----------------------------------------------------------------------------------------------------
 
 namespace {
 
 /// What the class is made with. The rest is assigned once it exists, because it may lead to the class.
-bool is_given(const Table::Entry& entry) {
-    return entry.value->kind == Kind::Constant || utf8(entry.key->object()) == "__slots__";
+bool is_given(PyObject* name, const Value* value) {
+    return value->kind == Kind::Constant || utf8(name) == "__slots__";
 }
 
 /// The value of a name, as `type` would store it.
-int rebuild_named(PlanBuilder& plan, const Table::Entry& entry) {
-    const int value = entry.value->rebuild(plan);
-    const bool is_static = utf8(entry.key->object()) == "__new__" && entry.value->kind == Kind::Function;
+int rebuild_named(PlanBuilder& plan, PyObject* name, Value* named) {
+    const int value = named->rebuild(plan);
+    const bool is_static = utf8(name) == "__new__" && named->kind == Kind::Function;
     if (!is_static) return value;
     return plan.add(PlanOp::Call, {value}, reinterpret_cast<PyObject*>(&PyStaticMethod_Type));
 }
 
 }  // namespace
 
-int MadeClass::rebuild_statement(PlanBuilder& plan) const {
-    if (int known = plan.known(value_); known >= 0) return known;
+int MadeClass::rebuild_body(PlanBuilder& plan, const std::vector<std::pair<PyObject*, Value*>>& names) const {
     std::vector<std::int32_t> bases, pairs;
     for (Value* base : parts_.bases) bases.push_back(base->rebuild(plan));
     if (int known = plan.known(value_); known >= 0) return known;
     // The names of the body are in the order of the body, and type() reads which there are.
-    const Table::Entries& all = parts_.names->table.all();
-    for (std::size_t i = 0; i < parts_.count; ++i) {
-        if (!all[i].live) continue;
-        pairs.push_back(plan.constant(all[i].key->object()));
-        pairs.push_back(is_given(all[i]) ? all[i].value->rebuild(plan) : plan.constant(Py_None));
+    for (const auto& [name, value] : names) {
+        pairs.push_back(plan.constant(name));
+        pairs.push_back(is_given(name, value) ? value->rebuild(plan) : plan.constant(Py_None));
     }
     const int given = plan.add(PlanOp::Dict, std::move(pairs)), all_bases = plan.add(PlanOp::Tuple, std::move(bases));
     const int to = plan.reserve(value_);
     plan.add_to(to, PlanOp::Call, {plan.constant(parts_.name), all_bases, given},
                 reinterpret_cast<PyObject*>(&PyType_Type));
-    for (std::size_t i = 0; i < all.size(); ++i)
-        if (all[i].live && (i >= parts_.count || !is_given(all[i])))
-            plan.add(PlanOp::SetAttribute, {to, rebuild_named(plan, all[i])}, all[i].key->object());
+    for (const auto& [name, value] : names)
+        if (!is_given(name, value)) plan.add(PlanOp::SetAttribute, {to, rebuild_named(plan, name, value)}, name);
+    return to;
+}
+
+int MadeClass::rebuild_statement(PlanBuilder& plan) const {
+    if (int known = plan.known(value_); known >= 0) return known;
+    const Table::Entries& all = parts_.names->table.all();
+    const bool is_decorated = decoration_.function != nullptr;
+    std::vector<std::pair<PyObject*, Value*>> body = decoration_.before;
+    for (std::size_t i = 0; i < parts_.count && !is_decorated; ++i)
+        if (all[i].live) body.emplace_back(all[i].key->object(), all[i].value);
+    const int to = rebuild_body(plan, body);
+    if (is_decorated) {
+        std::vector<std::int32_t> arguments(1, to);
+        for (PyObject* argument : decoration_.arguments) arguments.push_back(plan.constant(argument));
+        plan.add(PlanOp::Call, std::move(arguments), decoration_.function);
+    }
+    // What the program has assigned since.
+    const std::size_t first = is_decorated ? 0 : parts_.count;
+    for (std::size_t i = first; i < all.size(); ++i) {
+        const bool is_left = i < decoration_.after.size() && decoration_.after[i] == all[i].value;
+        PyObject* name = all[i].key->object();
+        if (all[i].live && !is_left)
+            plan.add(PlanOp::SetAttribute, {to, rebuild_named(plan, name, all[i].value)}, name);
+    }
     return to;
 }
 
 int MadeClass::rebuild(PlanBuilder& plan) const {
-    static PyObject* const namedtuple = imported("collections", "namedtuple");
-    return parts_.names != nullptr ? rebuild_statement(plan) : rebuild_by_call(plan, value_, namedtuple, arguments_);
+    return factory_ == nullptr ? rebuild_statement(plan) : rebuild_by_call(plan, value_, factory_, arguments_);
 }
 
 int MadeClass::rebuild_instance(PlanBuilder& plan, const Value* instance, std::vector<std::int32_t> items) const {
@@ -200,8 +290,8 @@ Ref<> real_bases(Tracer& tracer, const ClassParts& parts) {
 bool has_plain_instances(const PyTypeObject* model) {
     for (; PyType_HasFeature(const_cast<PyTypeObject*>(model), Py_TPFLAGS_HEAPTYPE); model = model->tp_base)
         if (model->tp_base == nullptr) return false;
-    return model == &PyBaseObject_Type || PyType_FastSubclass(const_cast<PyTypeObject*>(model),
-                                                              Py_TPFLAGS_BASE_EXC_SUBCLASS) != 0;
+    return model == &PyBaseObject_Type ||
+           PyType_FastSubclass(const_cast<PyTypeObject*>(model), Py_TPFLAGS_BASE_EXC_SUBCLASS) != 0;
 }
 
 bool runs_code_in_type(std::string_view name) {
@@ -217,7 +307,8 @@ Ref<> names_of_model(Tracer& tracer, const ClassParts& parts) {
         if (key == nullptr || !PyUnicode_CheckExact(key)) cannot_make(tracer, parts, "a name in its body is no str");
         tracer.realize(entry->value);
         if (runs_code_in_type(utf8(key))) cannot_make(tracer, parts, "it has " + std::string(utf8(key)));
-        PyObject* raw = stand_in_for(tracer, entry->value);
+        // (The `__set_name__` of a field calls that of its default, which is a constant, or the class is refused.)
+        PyObject* raw = is_field(entry->value) ? Py_None : stand_in_for(tracer, entry->value);
         if (utf8(key) == "__slots__") {
             Ref<> slots = entry->value->as_constant(tracer);
             raw = slots ? tracer.keep(std::move(slots)) : nullptr;

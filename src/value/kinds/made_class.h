@@ -15,14 +15,15 @@ struct FunctionValue;
 struct ClassParts {
     PyObject* name;
     std::vector<Value*> bases;
-    DictValue* names;      // what the body has assigned, and what the class has been assigned since
+    DictValue* names;       // what the body has assigned, and what the class has been assigned since
     std::size_t count = 0;  // of those that the body has assigned, which are first
 };
 
 class MadeClass {
   public:
-    /// `model` is kept alive by the trace, `arguments` are those of `collections.namedtuple`, all of them constants.
-    MadeClass(PyTypeObject* model, Value* value, Arguments arguments);
+    /// `model` is kept alive by the trace. `factory`, a function of the library, makes such a class of these arguments,
+    /// which consist of constants: `collections.namedtuple`.
+    MadeClass(PyTypeObject* model, Value* value, PyObject* factory, Arguments arguments);
     MadeClass(PyTypeObject* model, Value* value, ClassParts parts);
     ~MadeClass();
     MadeClass(const MadeClass&) = delete;
@@ -40,6 +41,10 @@ class MadeClass {
     void expect_own_part(Tracer& tracer, Borrowed<> name) const;
     /// `cls.name = value`; a null value deletes it. Breaks the graph if that would change how the class works.
     void set_attribute(Tracer& tracer, Borrowed<> name, Value* value) const;
+    /// Calls a decorator of the library, which runs no code of the program and gives the class back, on the model; the
+    /// plan calls it on the class of each call. All arguments are kept alive by the trace. Breaks the graph unless the
+    /// values of `read`, a dict of names in the class, are constants.
+    void decorate(Tracer& tracer, PyObject* function, std::vector<PyObject*> arguments, Borrowed<> read) const;
     /// Breaks the graph because of a use of the class.
     [[noreturn]] void refuse(Tracer& tracer, const std::string& use) const;
     /// The class of this call.
@@ -48,19 +53,31 @@ class MadeClass {
     int rebuild_instance(PlanBuilder& plan, const Value* instance, std::vector<std::int32_t> items) const;
 
   private:
+    /// A decorator that has changed the class, with its further arguments.
+    struct Decoration {
+        PyObject* function = nullptr;
+        std::vector<PyObject*> arguments{};
+        std::vector<std::pair<PyObject*, Value*>> before{};  // the names of the body, which it has replaced
+        std::vector<Value*> after{};                         // what it has left, by position in the names
+    };
+
     int rebuild_statement(PlanBuilder& plan) const;
+    int rebuild_body(PlanBuilder& plan, const std::vector<std::pair<PyObject*, Value*>>& names) const;
+    void take_names_from_model(Tracer& tracer) const;
 
     PyTypeObject* const model_;
     Value* const value_;
+    PyObject* const factory_ = nullptr;
     Arguments const arguments_{};
     ClassParts const parts_{};
+    mutable Decoration decoration_{};
 };
 
 /// A new, empty instance by the `__new__` of the builtin base, in register `to`; also of a class made in the trace.
 void add_new_object(PlanBuilder& plan, int to, PyTypeObject* type, std::vector<std::int32_t> arguments);
 
-/// Makes a class. Breaks the graph if that would run code of the program, or if its instances would be more than objects
-/// with attributes.
+/// Makes a class. Breaks the graph if that would run code of the program, or if its instances would be more than
+/// objects with attributes.
 Value* make_class(Tracer& tracer, ClassParts parts);
 
 /// Runs the body of a class statement, with the dict of its names: pending. The trace room implements it.

@@ -1,6 +1,7 @@
 """Classes that the compiled function defines."""
 
-from __future__ import annotations
+import dataclasses
+import typing
 
 import pytest
 import torch
@@ -255,6 +256,61 @@ def class_body_raises(x):
         return x + 1
 
 
+@corpus.core
+def dataclass_in_the_function(x, n):
+    @dataclasses.dataclass
+    class Batch:
+        """Kept."""
+
+        value: torch.Tensor
+        size: int = 2
+        names: list = dataclasses.field(default_factory=list)
+        hidden: int = dataclasses.field(default=5, repr=False, compare=False)
+
+        def doubled(self):
+            return self.value * self.size
+
+    batch = Batch(x, n)
+    other = dataclasses.replace(batch, size=3)
+    batch.names.append("a")
+    Batch.hidden = 7
+    text = repr(Batch(1, 2))
+    equal = Batch(1) == Batch(1), Batch(1) == Batch(2)
+    return batch.doubled() + other.doubled(), Batch(1).names, batch.names, Batch.size, text, equal, Batch.hidden
+
+
+@corpus.core
+def frozen_dataclass_in_the_function(x):
+    @dataclasses.dataclass(frozen=True, order=True)
+    class Base:
+        a: int
+        b: int = 2
+
+    @dataclasses.dataclass(frozen=True)
+    class Child(Base):
+        c: int = 3
+
+    child = Child(1)
+    try:
+        child.a = 2
+    except dataclasses.FrozenInstanceError as error:
+        text = str(error)
+    return x + child.a + child.b * child.c, text, Base(1) < Base(2), len(dataclasses.fields(child))
+
+
+@corpus.core
+def named_tuple_in_the_function(x, n):
+    class Pair(typing.NamedTuple):
+        """Kept."""
+
+        first: torch.Tensor
+        second: int = 3
+
+    pair = Pair(x)
+    first, second = pair._replace(second=n)
+    return first * second + pair.first, pair.second, Pair._fields, Pair.__doc__, isinstance(pair, tuple), pair[1:]
+
+
 test_programs = corpus.test()
 
 
@@ -332,6 +388,64 @@ def test_a_class_leaves(returned: str) -> None:
     assert compiled(x) is not compiled(x)
 
 
+def test_a_dataclass_leaves() -> None:
+    text = """
+import dataclasses
+def f(x):
+    @dataclasses.dataclass
+    class Batch:
+        value: object
+        size: int = 2
+        names: list = dataclasses.field(default_factory=list)
+        def doubled(self): return self.value * self.size
+    Batch.added = 4
+    Batch.size = 9
+    made = Batch(x, 3, ["a"])
+    made.self = made
+    return made, Batch
+"""
+    namespace: dict = {}
+    exec(text, namespace)
+    compiled = stator.compile(namespace["f"], fullgraph=True, backend="eager")
+
+    def described(function, x):
+        made, cls = function(x)
+        parts = [made.value is x, made.size, made.names, made.doubled().tolist(), made.self is made, type(made) is cls]
+        fields = [(field.name, field.type, field.default) for field in dataclasses.fields(cls)]
+        other = cls(1)
+        return (
+            parts + fields + [cls.__doc__, list(vars(cls)), cls.size, cls.added, other.size, other.names, repr(other)]
+        )
+
+    for number in range(3):
+        x = torch.full((2,), float(number))
+        assert str(described(compiled, x)) == str(described(namespace["f"], x))
+
+
+def test_a_named_tuple_leaves() -> None:
+    text = """
+import typing
+def f(x):
+    class Pair(typing.NamedTuple):
+        first: object
+        second: int = 3
+    return Pair, Pair(x + 1), [Pair(x, 4)]
+"""
+    namespace: dict = {}
+    exec(text, namespace)
+    compiled = stator.compile(namespace["f"], fullgraph=True, backend="eager")
+
+    def described(function, x):
+        cls, made, (other,) = function(x)
+        names = [cls.__name__, cls.__qualname__, cls.__module__, cls._fields, cls._field_defaults, cls.__annotations__]
+        return names + [type(made) is cls, type(other) is cls, made.first.tolist(), made.second, other.second]
+
+    for number in range(3):
+        x = torch.full((2,), float(number))
+        assert described(compiled, x) == described(namespace["f"], x)
+    assert compiled(x)[0] is not compiled(x)[0]
+
+
 def test_an_exception_of_a_new_class_leaves() -> None:
     text = """
 def f(x):
@@ -374,7 +488,10 @@ REFUSED = {
     "a base with __init_subclass__": "class M(Registered): pass",
     "a subclass of dict": "class M(dict): pass",
     "a subclass of a generic class": "class M(typing.Generic[U]): pass",
+    "a NamedTuple with methods": "class M(typing.NamedTuple):\n        a: int\n        def m(self): return 1",
     "a custom descriptor": "class M: field = Field()",
+    "a dataclass with slots": "@dataclasses.dataclass(slots=True)\n    class M: a: int",
+    "a dataclass with a tensor": "@dataclasses.dataclass\n    class M: a: object = y",
     "__del__": "class M:\n        def __del__(self): pass",
 }
 
@@ -382,7 +499,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_breaks_the_graph(name: str) -> None:
     text = f"""
-import enum, typing
+import dataclasses, enum, typing
 U = typing.TypeVar("U")
 made = []
 class Meta(type): pass
@@ -398,7 +515,7 @@ def f(x):
     same(Source(text), T(3), fullgraph=False, compare_dynamo=False, stateful=True)
     namespace: dict = {}
     exec(text, namespace)
-    with pytest.raises(stator.Unsupported, match="defined inside the function"):
+    with pytest.raises(stator.Unsupported, match="defined inside the function|created in the captured region"):
         stator.compile(namespace["f"], fullgraph=True, backend="eager")(torch.ones(3))
 
 
