@@ -50,8 +50,7 @@ Task expect_methods_compute(Tracer& tracer, const Place& place, Value* function,
         Value* found = co_await operations::get_attribute(tracer, function, interned(one.name));
         tracer.realize(found);
         if (found->object() == inherited(tracer, one.name)) continue;
-        const std::string name =
-            std::string("a torch.autograd.Function inside of a ") + place.name + ": " + one.name;
+        const std::string name = std::string("a torch.autograd.Function inside of a ") + place.name + ": " + one.name;
         auto* method = cast<FunctionValue>(found);
         if (method == nullptr || method->outside == nullptr)
             tracer.break_graph(BreakKind::UnsupportedTensor, name + " is no Python function");

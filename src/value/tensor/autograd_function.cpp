@@ -29,8 +29,8 @@
 #include "value/protocol/operations.h"
 #include "value/protocol/reachable.h"
 #include "value/recorder.h"
-#include "value/tensor/dynamic_sizes.h"
 #include "value/tensor/applied_functions.h"
+#include "value/tensor/dynamic_sizes.h"
 #include "value/tensor/marked_functions.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
@@ -554,10 +554,9 @@ Outcome method_apply(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const of_hooks = imported("torch.nn.modules._functions", "BackwardHookFunction");
     if (function->object() == of_hooks) refuse(tracer, "of a module's backward hook is applied");
     if (tracer.recorder().is_in_transform()) return apply_in_transform(tracer, function, arguments);
-    // (Such a graph may run with gradients even if it is traced without: then they are those of `backward`, and not those
-    // of what `forward` computes.)
-    if (tracer.deferred_graphs().runs_later() &&
-        (!tracer.modes().current().grad || needs_gradient(tracer, arguments)))
+    // (Such a graph may run with gradients even if it is traced without: then they are those of `backward`, and not
+    // those of what `forward` computes.)
+    if (tracer.deferred_graphs().runs_later() && (!tracer.modes().current().grad || needs_gradient(tracer, arguments)))
         return apply_in_checkpoint(tracer, function, arguments);
     Application call{function, {arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords};
     return tracer.start(apply(tracer, std::move(call)));
