@@ -1,9 +1,9 @@
-"""Functions of the program that PyTorch calls while the graph runs, or in the backward pass: hooks, and the methods of a
-`torch.autograd.Function` inside of a function transform.
+"""Functions of the program that PyTorch calls while the graph runs, or in the backward pass: hooks, and the methods of
+a `torch.autograd.Function` inside of a function transform or a checkpoint.
 
 They run apart from the trace, so each must be a function of its arguments alone: it must not change anything, and not
-read what the program changes. `reads_of` looks at all instructions, because a function may do something else for another
-tensor.
+read what the program changes. `reads_of` looks at all instructions, because a function may do something else for
+another tensor.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _INSTRUCTIONS = (
     "LOAD_METHOD BUILD_TUPLE BUILD_LIST BUILD_SLICE UNPACK_SEQUENCE BINARY_OP BINARY_SUBSCR BINARY_SLICE TO_BOOL "
     "UNARY_NEGATIVE UNARY_NOT UNARY_INVERT COMPARE_OP IS_OP CONTAINS_OP RETURN_VALUE RETURN_CONST JUMP_FORWARD "
     "POP_JUMP_IF_FALSE POP_JUMP_IF_TRUE POP_JUMP_FORWARD_IF_FALSE POP_JUMP_FORWARD_IF_TRUE POP_JUMP_IF_NONE "
-    "POP_JUMP_IF_NOT_NONE POP_JUMP_FORWARD_IF_NONE POP_JUMP_FORWARD_IF_NOT_NONE "
+    "POP_JUMP_IF_NOT_NONE POP_JUMP_FORWARD_IF_NONE POP_JUMP_FORWARD_IF_NOT_NONE JUMP_BACKWARD DELETE_FAST "
+    "UNPACK_EX GET_ITER FOR_ITER END_FOR POP_ITER LIST_APPEND LIST_EXTEND CALL_INTRINSIC_1 LIST_TO_TUPLE "
+    "CALL_FUNCTION_EX "
     "JUMP_IF_FALSE_OR_POP JUMP_IF_TRUE_OR_POP"
 )
 # Methods of tensors that change something, beside those whose names end with an underscore.
@@ -56,7 +58,7 @@ def _loads(instruction: dis.Instruction, variable: str) -> bool:
 
 
 def _is_of_context(name: str) -> bool:
-    return name in _OF_CONTEXTS or (name not in dir(torch.autograd.Function) and not name.startswith("_"))
+    return name in _OF_CONTEXTS.split() or (name not in dir(torch.autograd.Function) and not name.startswith("_"))
 
 
 def _draws_random_numbers(name: str) -> bool:
@@ -73,9 +75,9 @@ def _own_hooks() -> frozenset[CodeType]:
 
 
 # What a method of a `torch.autograd.Function` may use of its context, beside the attributes that it sets.
-_OF_CONTEXTS = frozenset(
+_OF_CONTEXTS = (
     "save_for_backward save_for_forward saved_tensors saved_variables mark_non_differentiable set_materialize_grads "
-    "needs_input_grad batch_size randomness".split()
+    "needs_input_grad batch_size randomness"
 )
 
 

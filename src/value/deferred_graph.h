@@ -86,6 +86,8 @@ class DeferredGraphs {
     virtual void begin(DeferredGraph::Kind kind, Writes writes = Writes::Nothing) = 0;
     /// Whether such a graph is being captured.
     virtual bool is_open() const = 0;
+    /// Whether it is a deferred graph.
+    virtual bool runs_later() const = 0;
     /// Whether a tensor was made in the innermost open graph.
     virtual bool is_made_inside(const TensorValue* tensor) const = 0;
     /// Whether these side effects of the open deferred graph are assignments to attributes that it has put back.

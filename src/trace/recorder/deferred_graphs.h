@@ -36,7 +36,7 @@ class DeferredGraphCapture final : public DeferredGraphs {
         return std::ranges::all_of(open_, [](const Open& open) { return open.writes == Writes::Anything; });
     }
     /// Whether the innermost open graph runs later.
-    bool runs_later() const { return is_open() && open_.back().kind != DeferredGraph::Kind::Subgraph; }
+    bool runs_later() const override { return is_open() && open_.back().kind != DeferredGraph::Kind::Subgraph; }
     bool is_made_inside(const TensorValue* tensor) const override;
     bool put_back(std::span<const Effect> effects) override { return rereads().put_back(effects); }
     DeferredGraph end(std::span<TensorValue* const> inputs, std::span<Value* const> outputs) override;

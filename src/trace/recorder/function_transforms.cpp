@@ -18,7 +18,7 @@ bool is_wrapped(const TensorValue* tensor) {
 }
 
 void FunctionTransforms::expect_possible() {
-    if (tracer_.deferred_graphs().is_open())
+    if (tracer_.deferred_graphs().runs_later())
         tracer_.break_graph(BreakKind::UnsupportedTensor,
                             "a function transform of torch.func in a backward pass or a checkpointed function");
     if (torch_room::transform_depth() > 0)

@@ -29,8 +29,8 @@
 #include "value/protocol/operations.h"
 #include "value/protocol/reachable.h"
 #include "value/recorder.h"
+#include "value/tensor/applied_functions.h"
 #include "value/tensor/dynamic_sizes.h"
-#include "value/tensor/functions_in_transforms.h"
 #include "value/tensor/marked_functions.h"
 #include "value/tensor/tensor.h"
 #include "value/tensor/torch_function.h"
@@ -524,6 +524,17 @@ Task apply(Tracer& tracer, Application call) {
     co_return call.result;
 }
 
+bool needs_gradient(Tracer& tracer, const Arguments& arguments) {
+    if (!tracer.modes().current().grad) return false;
+    auto requires_grad = [&](Value* argument) {
+        if (argument->kind == Kind::Tensor) tracer.realize(argument);
+        const auto* tensor = cast<TensorValue>(argument);
+        return tensor != nullptr && tensor->meta->requires_grad;
+    };
+    return std::ranges::any_of(arguments.positional, requires_grad) ||
+           std::ranges::any_of(arguments.keywords, requires_grad, &Keyword::value);
+}
+
 /// `Function.apply`; the first argument is the class.
 Outcome method_apply(Tracer& tracer, const Arguments& arguments) {
     auto* function = arguments.positional.empty() ? nullptr : cast<ClassValue>(arguments.positional[0]);
@@ -543,6 +554,10 @@ Outcome method_apply(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const of_hooks = imported("torch.nn.modules._functions", "BackwardHookFunction");
     if (function->object() == of_hooks) refuse(tracer, "of a module's backward hook is applied");
     if (tracer.recorder().is_in_transform()) return apply_in_transform(tracer, function, arguments);
+    // (Such a graph may run with gradients even if it is traced without: then they are those of `backward`, and not
+    // those of what `forward` computes.)
+    if (tracer.deferred_graphs().runs_later() && (!tracer.modes().current().grad || needs_gradient(tracer, arguments)))
+        return apply_in_checkpoint(tracer, function, arguments);
     Application call{function, {arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords};
     return tracer.start(apply(tracer, std::move(call)));
 }

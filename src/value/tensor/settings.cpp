@@ -65,8 +65,11 @@ Value* with_named_kernels(Tracer& tracer, Value* argument) {
 template <std::size_t kSetter>
 Outcome call_setter(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const function = imported(kSetters[kSetter].module, kSetters[kSetter].name);
-    if (tracer.deferred_graphs().is_open())
-        tracer.break_graph(BreakKind::UnsupportedTensor, "a backward pass changes a setting of PyTorch");
+    // (A transform puts back what it sets, so that it may be in a function of a higher-order operation.)
+    const DeferredGraphs& graphs = tracer.deferred_graphs();
+    if (graphs.runs_later() || (graphs.is_open() && !tracer.recorder().is_in_transform()))
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "a backward pass or a function of a higher-order operation changes a setting of PyTorch");
     if (std::string_view(kSetters[kSetter].name).starts_with("_saved_tensors_hooks")) {
         constexpr const char* kWhat = "hooks on saved tensors are disabled or enabled";
         expect_no_saved_tensors_hooks(tracer, kWhat);

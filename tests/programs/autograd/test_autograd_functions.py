@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn as nn
 
+import stator
 from tests.support.engine import CAPTURES, Recorder, compile, reset, unsupported
 from tests.support.harness import Source, T, same
 
@@ -816,3 +817,49 @@ def test_a_compiled_backward_reads_its_context(grad_of):
         torch.testing.assert_close(actual, expected)
     if CAPTURES:
         assert len(recorder.graphs) == 1
+
+
+COMPILED_ALIKE = {
+    "saved inputs and a result": (lambda ctx, x, w: (x @ w).sin(), lambda ctx, g, x, w: (g @ w.t(), x.t() @ g)),
+    "much to save": (
+        lambda ctx, x, w: (x @ w).sin() * (x @ w).cos(),
+        lambda ctx, g, x, w: ((g * (x @ w).cos()) @ w.t(), x.t() @ (g * (x @ w).sin())),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPILED_ALIKE)
+def test_a_compiler_gets_the_graphs_that_it_gets_from_torch_dynamo(name):
+    """aot_autograd splits both into the same forward and backward graphs: the node hides nothing from it."""
+    from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+    from torch._dynamo.backends.common import aot_autograd
+
+    forward, backward = COMPILED_ALIKE[name]
+
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.save_for_backward(x, w)
+            return forward(ctx, x, w)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            x, w = ctx.saved_tensors
+            return backward(ctx, gradient, x, w)
+
+    def program(x, w):
+        return Function.apply(torch.relu(x) + 1, w).sum()
+
+    def graphs_of(compile):
+        graphs = []
+
+        def note(graph_module, inputs):
+            graphs.append([str(node.target) for node in graph_module.graph.nodes if node.op == "call_function"])
+            return make_boxed_func(graph_module.forward)
+
+        backend = aot_autograd(fw_compiler=note, bw_compiler=note, partition_fn=min_cut_rematerialization_partition)
+        x, w = torch.ones(3, 4, requires_grad=True), torch.ones(4, 2, requires_grad=True)
+        compile(program, backend=backend, fullgraph=True)(x, w).backward()
+        return graphs
+
+    assert graphs_of(stator.compile) == graphs_of(torch.compile)

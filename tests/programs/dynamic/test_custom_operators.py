@@ -52,7 +52,6 @@ for name, (real, fake) in IMPLEMENTATIONS.items():
     torch.library.register_fake(f"stator_sizes::{name}")(fake)
 
 
-
 def writes_to_a_result(x):
     y = x[x > 0]
     z = y.exp()

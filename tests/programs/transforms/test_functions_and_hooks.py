@@ -141,7 +141,9 @@ def test_captured(name, backend):
     same(source(CAPTURED[name]), T(3, 4), compare_dynamo=False, backend=backend, fullgraph=not breaks)
 
 
-@pytest.mark.parametrize("name", ["vmap", "a vmap of its own", "vmap of grad", "a hook", "two results, a number, a global"])
+@pytest.mark.parametrize(
+    "name", ["vmap", "a vmap of its own", "vmap of grad", "a hook", "two results, a number, a global"]
+)
 def test_inputs_that_require_a_gradient(name):
     same(source(CAPTURED[name]), T(3, 4, grad=True), compare_dynamo=False, backend="eager")
 

@@ -1,4 +1,4 @@
-#include "value/tensor/functions_in_transforms.h"
+#include "value/tensor/applied_functions.h"
 
 #include <string>
 #include <vector>
@@ -18,6 +18,12 @@ namespace stator {
 
 namespace {
 
+/// Of PyTorch's own class.
+PyObject* inherited(Tracer& tracer, const char* name) {
+    static PyObject* const base = imported("torch.autograd.function", "Function");
+    return tracer.keep(checked(PyObject_GetAttrString(base, name)));
+}
+
 struct Method {
     const char* name;
     bool has_context;      // if there is a `setup_context`
@@ -29,15 +35,22 @@ constexpr Method kMethods[] = {
     {"vjp", true, true},       {"jvp", true, false},           {"vmap", true, false},
 };
 
+/// Where the program applies Functions that PyTorch has to call itself.
+struct Place {
+    const char* name;      // for messages
+    bool is_called_again;  // in the backward pass, all of it
+};
+
 /// Looks at one class. Those that its methods apply are added to `applied`.
-Task expect_methods_compute(Tracer& tracer, Value* function, std::vector<Value*>& applied) {
-    static PyObject* const base = imported("torch.autograd.function", "Function");
+Task expect_methods_compute(Tracer& tracer, const Place& place, Value* function, std::vector<Value*>& applied) {
+    Value* setup = co_await operations::get_attribute(tracer, function, interned("setup_context"));
+    tracer.realize(setup);
+    const bool has_setup = setup->object() != inherited(tracer, "setup_context");
     for (const Method& one : kMethods) {
-        PyObject* const inherited = tracer.keep(checked(PyObject_GetAttrString(base, one.name)));
         Value* found = co_await operations::get_attribute(tracer, function, interned(one.name));
         tracer.realize(found);
-        if (found->object() == inherited) continue;
-        const std::string name = std::string("a torch.autograd.Function inside of a torch.func transform: ") + one.name;
+        if (found->object() == inherited(tracer, one.name)) continue;
+        const std::string name = std::string("a torch.autograd.Function inside of a ") + place.name + ": " + one.name;
         auto* method = cast<FunctionValue>(found);
         if (method == nullptr || method->outside == nullptr)
             tracer.break_graph(BreakKind::UnsupportedTensor, name + " is no Python function");
@@ -48,27 +61,37 @@ Task expect_methods_compute(Tracer& tracer, Value* function, std::vector<Value*>
             if (!is_immutable_constant(tracer, value))
                 tracer.break_graph(BreakKind::UnsupportedTensor, name + " has a default that is no constant");
         }
-        expect_only_computes(tracer, method, {name, one.is_called_later, one.has_context, &applied});
+        const bool has_context = one.has_context || !has_setup;
+        expect_only_computes(tracer, method,
+                             {name, one.is_called_later || place.is_called_again, has_context, &applied});
     }
     Value* generated = co_await operations::get_attribute(tracer, function, interned("generate_vmap_rule"));
     tracer.realize(generated);
     co_return generated;
 }
 
-Task apply(Tracer& tracer, ClassValue* function, Arguments arguments) {
+Task apply(Tracer& tracer, Place place, ClassValue* function, Arguments arguments) {
     std::vector<Value*> applied{function};
     for (std::size_t i = 0; i < applied.size(); ++i)
-        co_await tracer.start(expect_methods_compute(tracer, applied[i], applied));
+        co_await tracer.start(expect_methods_compute(tracer, place, applied[i], applied));
     Ref<> bound = checked(PyObject_GetAttrString(function->object(), "apply"));
     co_return co_await call_in_graph(tracer, tracer.keep(std::move(bound)), arguments);
+}
+
+Outcome start(Tracer& tracer, const Place& place, ClassValue* function, const Arguments& arguments) {
+    Arguments given = arguments;
+    given.positional.erase(given.positional.begin());
+    return tracer.start(apply(tracer, place, function, std::move(given)));
 }
 
 }  // namespace
 
 Outcome apply_in_transform(Tracer& tracer, ClassValue* function, const Arguments& arguments) {
-    Arguments given = arguments;
-    given.positional.erase(given.positional.begin());
-    return tracer.start(apply(tracer, function, std::move(given)));
+    return start(tracer, {"torch.func transform", false}, function, arguments);
+}
+
+Outcome apply_in_checkpoint(Tracer& tracer, ClassValue* function, const Arguments& arguments) {
+    return start(tracer, {"checkpointed function or a backward pass", true}, function, arguments);
 }
 
 }  // namespace stator
