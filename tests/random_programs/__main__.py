@@ -30,7 +30,9 @@ def run_file(path: str, backend: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.random_programs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tests.random_programs",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--count", type=int, help="1000, or with --seconds as many as run in that time")
     parser.add_argument("--seed", type=int, default=0)

@@ -109,7 +109,9 @@ def main() -> None:
         found = under_sanitizer(code, pathlib.Path(folder))
     ours = [one for one in found if one.is_of("/stator/_C")]
     new = [one for one in ours if not one.is_harmless()]
-    print(f"{len(found)} reports, {len(ours)} of accesses by the engine alone, {len(new)} of them not known as harmless")
+    print(
+        f"{len(found)} reports, {len(ours)} of accesses by the engine alone, {len(new)} of them not known as harmless"
+    )
     for one in new:
         print(f"\n{one.text}")
     sys.exit(bool(new))

@@ -23,7 +23,7 @@ from torch import nn
 
 import stator
 from stator import _testing
-from tests.torture.threads import Model
+from tests.torture.threads import Model, resident
 
 # Growth that is more than the noise of allocators, and more objects than a program keeps by chance.
 MOST_GROWTH_MB = 16.0
@@ -130,12 +130,6 @@ def switches() -> int:
     return usage.ru_nivcsw + usage.ru_nvcsw
 
 
-def resident() -> float:
-    """Resident memory of this process in MB."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096 / 2**20
-
-
 class Server:
     def __init__(self) -> None:
         self.soak, self.chosen = Soak(), random.Random(0)
@@ -166,7 +160,9 @@ class Server:
 
     def sample(self, seconds: float) -> None:
         gc.collect()
-        self.soak.samples.append(Sample(seconds, resident(), len(gc.get_objects()) - len(self.soak.samples), _testing.captures()))
+        self.soak.samples.append(
+            Sample(seconds, resident(), len(gc.get_objects()) - len(self.soak.samples), _testing.captures())
+        )
 
 
 def run(seconds: float, say: Callable[[str], object] | None = None, server: Server | None = None) -> Soak:
