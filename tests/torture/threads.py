@@ -19,7 +19,6 @@ from torch import nn
 
 import stator
 
-
 # Growth of a run that is more than the noise of allocators, which have memory for each thread; of shorter ones nothing is
 # said.
 MOST_GROWTH_MB = 32.0
