@@ -30,7 +30,9 @@ def run_file(path: str, backend: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.random_programs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tests.random_programs",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--count", type=int, help="1000, or with --seconds as many as run in that time")
     parser.add_argument("--seed", type=int, default=0)
@@ -98,73 +100,6 @@ def campaign(options: argparse.Namespace) -> int:
         (options.into / name).write_text(text)
         print(f"\n# ---- {name} " + "-" * 60 + f"\n{text}", flush=True)
     return len(findings)
-
-
-if __name__ == "__main__"')[0]
-    check(text, backend)
-    print("no difference")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.random_programs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--count", type=int, help="1000, or with --seconds as many as run in that time")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--sizes", action="store_true", help="programs whose sizes change, each run twice")
-    parser.add_argument("--seconds", type=float, help="end after so many seconds")
-    parser.add_argument("--prepared", action="store_true", help="run the graphs with the backend `stator`")
-    parser.add_argument("--show", type=int, help="print the program of this seed")
-    parser.add_argument(
-        "--shrink", type=float, help="seconds for making a failure small: 60, or none of them with --seconds"
-    )
-    parser.add_argument("--most", type=int, default=20, help="how many failures are shrunk and printed")
-    parser.add_argument(
-        "--into",
-        type=pathlib.Path,
-        default=pathlib.Path("build/random_programs"),
-        help="a folder for the failing programs",
-    )
-    parser.add_argument("--uncompiled", type=int, help="run the program of this seed, uncompiled alone")
-    parser.add_argument(
-        "--guided", type=pathlib.Path, help="a folder: programs are guided by what they reach (make guided)"
-    )
-    parser.add_argument("--work", type=int, nargs=3, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.prepared and not PREPARED:  # which is decided when tests.support.engine is imported
-        os.environ["STATOR_TEST_PREPARED"] = "1"
-        os.execv(sys.executable, [sys.executable, "-m", "tests.random_programs", *sys.argv[1:]])
-
-    import torch
-
-    torch.set_num_threads(1)
-    if options.work:
-        return work(*options.work, sizes=options.sizes)
-    if options.guided is not None:
-        sys.exit(bool(guided.run(options.guided, options.seconds or 600, options.seed, options.shrink or 60)))
-    if options.uncompiled is not None:
-        limit_memory()
-        return check(generate(options.uncompiled, options.sizes), compiled=False)
-    if options.show is not None:
-        return print(generate(options.show, options.sizes))
-    start = time.monotonic()
-    totals = run_campaign(options.seed, options.count, options.jobs, options.sizes, options.seconds)
-    seconds = time.monotonic() - start
-    counts = ", ".join(f"{value} {name}" for name, value in asdict(totals.summary).items())
-    print(f"{counts} in {seconds:.0f} s; {totals.invalid} could not start; {len(totals.findings)} differ")
-    findings = sorted(totals.findings, key=lambda one: one.seed)
-    for finding in findings:  # all of them, before any is shrunk: that takes long
-        print(f"{finding.seed} {finding.backend}: {finding.answer.splitlines()[0][:150]}", flush=True)
-    for finding in findings[: options.most]:
-        name = f"seed_{finding.seed}_{finding.backend}.py"
-        text = as_file(finding, options.shrink, name)
-        print(f"\n# ---- {name} " + "-" * 60 + f"\n{text}", flush=True)
-        if options.into:
-            options.into.mkdir(parents=True, exist_ok=True)
-            (options.into / name).write_text(text)
-    if totals.findings:
-        sys.exit(1)
 
 
 if __name__ == "__main__":

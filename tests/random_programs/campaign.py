@@ -19,7 +19,9 @@ from .check import DYNAMIC, Difference, Invalid, Summary, check, depends_on_dept
 from .program import generate
 from .shrink import shrunk
 
-PATIENCE = 60  # seconds for one program
+PATIENCE = 60  # seconds of processor time for one program
+# As many by the clock, where the machine has other work and where the process waits for something that never comes.
+LONGEST_WAIT = 5 * PATIENCE
 BETWEEN = 20  # seconds between two reports of how it stands
 MEMORY = 6 << 30
 # Every so many programs, one runs through aot_autograd as well.
@@ -130,11 +132,21 @@ def say(*words: object) -> None:
     sys.__stdout__.flush()  # type: ignore[union-attr]
 
 
-def ends_uncompiled(seed: int, sizes: bool) -> bool:
+def processor_seconds(process: int) -> float:
+    """The processor time of a process so far."""
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+    except OSError:  # it has ended, or this is no Linux
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def ends_uncompiled(seed: int, sizes: bool, seconds: float) -> bool:
     """Whether it is Stator that hangs: some programs catch the exception that is to end them."""
     command = [sys.executable, "-m", "tests.random_programs", "--uncompiled", str(seed), *["--sizes"] * sizes]
     try:
-        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=PATIENCE, check=False)
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
         return False
     return True
@@ -174,19 +186,22 @@ class Worker:
         command = [sys.executable, "-m", "tests.random_programs", "--work", str(self.next), str(self.end - self.next),
                    str(self.step), *["--sizes"] * self.sizes]  # fmt: skip
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        has_begun = False
+        has_begun, since = False, (time.monotonic(), 0.0)
         lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=lambda: [*map(lines.put, process.stdout or ()), lines.put(None)], daemon=True).start()
         while True:
-            left = self.deadline - time.monotonic()
             try:
-                line = lines.get(timeout=max(0.0, min(PATIENCE, left)))
+                line = lines.get(timeout=max(0.0, min(PATIENCE / 4, self.deadline - time.monotonic())))
             except queue.Empty:
+                now, left = time.monotonic(), self.deadline - time.monotonic()
+                spent = processor_seconds(process.pid) - since[1]
+                if left > 0 and spent < PATIENCE and now - since[0] < LONGEST_WAIT:
+                    continue
                 process.kill()
                 process.wait()
-                if left < PATIENCE:
+                if left <= 0:
                     return True
-                if ends_uncompiled(self.next, self.sizes):
+                if ends_uncompiled(self.next, self.sizes, min(left, LONGEST_WAIT)):
                     self.add("hangs")
                 else:
                     self.totals.invalid["no end"] += 1
@@ -199,7 +214,8 @@ class Worker:
                 return False
             has_begun = True
             word, *rest = line.rstrip("\n").split("\t")
-            if word == "at" and left <= 0:
+            since = time.monotonic(), processor_seconds(process.pid)
+            if word == "at" and time.monotonic() > self.deadline:
                 process.kill()
                 process.wait()
                 return True

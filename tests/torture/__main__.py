@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     if given.kind == "threads":
         print(threads.run(given.seconds, given.threads, given.seed))
     elif given.kind == "soak":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import gc
 import random
+import statistics
 import sys
 import threading
 import time
@@ -17,6 +18,17 @@ import torch
 from torch import nn
 
 import stator
+
+# Growth of a run that is more than the noise of allocators, which have memory for each thread; of shorter ones nothing is
+# said.
+MOST_GROWTH_MB = 32.0
+LONG = 120.0  # seconds
+
+
+def resident() -> float:
+    """Resident memory of this process in MB."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 2**20
 
 
 class Model(nn.Module):
@@ -141,9 +153,23 @@ def run(seconds: float, threads: int = 8, seed: int = 0) -> str:
     workers = [threading.Thread(target=Worker(shared, seed + number).run, args=(until,)) for number in range(threads)]
     for one in workers:
         one.start()
+    memory = []
     for one in workers:
-        one.join()
+        while one.is_alive():
+            one.join(max(0.5, seconds / 120))
+            memory.append(resident())
     if shared.errors:
         raise shared.errors[0]
     assert sys.stdout is stdout
-    return ", ".join(f"{count} {name}" for name, count in shared.counts.most_common())
+    done = ", ".join(f"{count} {name}" for name, count in shared.counts.most_common())
+    if seconds < LONG:
+        return done
+    third = len(memory) // 3
+    growth = statistics.median(memory[-third:]) - statistics.median(memory[third : 2 * third])
+    assert growth < MOST_GROWTH_MB, f"memory grew by {growth:.1f} MB: {done}"
+    models = sum(type(one) is Model for one in gc.get_objects())
+    del workers, one
+    gc.collect()
+    left = sum(type(one) is Model for one in gc.get_objects())
+    assert left == 0, f"{left} models are left, {models} before"
+    return f"{done}; memory {memory[-1]:.1f} MB, growth {growth:.1f} MB from the second third to the last"

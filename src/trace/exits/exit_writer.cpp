@@ -136,8 +136,8 @@ TraceExit ExitWriter::finish(PlanBuilder plan, bool is_return) {
     graph::Graph& graph = recorder_.graph();
     auto* outputs = graph.arena().make<graph::Argument::Items>();
     for (const void* node : plan.outputs())
-        outputs->values.push_back(graph::Argument::of(
-            recorder_.rows().as_output(static_cast<graph::Node*>(const_cast<void*>(node)), is_return, recorder_.views())));
+        outputs->values.push_back(graph::Argument::of(recorder_.rows().as_output(
+            static_cast<graph::Node*>(const_cast<void*>(node)), is_return, recorder_.views())));
     if (offered_ != nullptr) outputs->values.push_back(graph::Argument::of(offered_));
     recorder_.views().check_outputs(*outputs);
     check_results_after_autograd(tracer_, *outputs);

@@ -1,6 +1,6 @@
 /// Views that autograd does not allow writes to: one of several (`split`, `unbind`, ...), or made while no gradients
-/// were recorded. Once something has written to their memory, autograd raises an error where their history is read: that
-/// breaks the graph, so that the program reads the history of the real view.
+/// were recorded. Once something has written to their memory, autograd raises an error where their history is read:
+/// that breaks the graph, so that the program reads the history of the real view.
 ///
 /// A compiler returns another tensor in place of such a view, for which autograd raises no error, or whose gradient
 /// reaches the base of the view. A graph in which the program could observe that runs as it was captured.
@@ -46,8 +46,8 @@ class AutogradViews {
 
   private:
     struct View {
-        std::size_t made;     // the size of the graph at that time
-        bool without_grad;    // made while no gradients were recorded
+        std::size_t made;   // the size of the graph at that time
+        bool without_grad;  // made while no gradients were recorded
         const TensorValue* base;
     };
     bool is_compiled() const { return tracer_.run_by() == Tracer::RunBy::Compiler; }

@@ -36,9 +36,9 @@ class Rows {
     /// Of one iteration.
     struct Group {
         const TensorValue* base;
-        graph::Node* base_node;         // as it was then
-        graph::Node* unbind;            // where the program iterates; null in deferred graphs
-        graph::Node* last = nullptr;    // an `unbind` at the end of the graph
+        graph::Node* base_node;       // as it was then
+        graph::Node* unbind;          // where the program iterates; null in deferred graphs
+        graph::Node* last = nullptr;  // an `unbind` at the end of the graph
         std::vector<graph::Node*> rows;
         bool with_grad;
         bool is_unbound = false;  // the rows are the items of `unbind`

@@ -80,10 +80,13 @@ void TensorValue::realize(Tracer& tracer) {
     const bool is_nested = (meta->dispatch_keys & torch_room::trait::kNested) != 0 && !torch_room::is_jagged(*meta);
     if (is_nested || torch_room::is_quantized(meta->dtype))
         tracer.break_graph(BreakKind::UnsupportedTensor, "a nested or quantized tensor is used");
-    if (torch_room::read_autograd_state(outside).is_given_up)
+    const torch_room::AutogradState state = torch_room::read_autograd_state(outside);
+    if (state.is_given_up)
         tracer.break_graph(BreakKind::UnsupportedTensor, "a view is used that autograd no longer tracks");
     if (source->access != Access::Pinned)
         tracer.guard({.kind = GuardKind::Tensor, .source = source, .expected = outside, .dynamic = dynamic});
+    // In another call autograd may raise an error for it, also where the result of an operation is not used.
+    if (state.is_loose_view) guard_autograd_state(tracer, this);
     node = tracer.recorder().add_input(this);
     if (meta->requires_grad && meta->is_leaf) tracer.modes().note_leaf(this);
 }
