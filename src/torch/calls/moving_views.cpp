@@ -78,6 +78,11 @@ void RowObservation::find_moving_views(RowPlan& plan) {
     plan.nothing = c10::Storage(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(nullptr, c10::Device(c10::kCPU)));
     for (std::uint32_t i = 0; i < events_.size(); ++i) {
         if (!moves[i]) continue;
+        // A view of a view that does not move is made of that one.
+        bool is_complete = true;
+        const std::uint32_t base = base_of_[events_[i].call->results[0]];
+        for_each_operand(*events_[i].call, [&](std::uint32_t value) { is_complete &= value == base || is_kept_[value]; });
+        if (!is_complete) continue;
         for (std::uint32_t value : events_[i].call->results) {
             const Seen& seen = seen_[value];
             at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(

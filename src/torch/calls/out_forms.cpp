@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -121,6 +122,29 @@ std::optional<Call> out_form(const Call& call) {
     return form;
 }
 
+namespace {
+
+/// Not by PyTorch's allocator: what a program has there at its peak is not more than uncompiled.
+at::Tensor number_as(const at::Tensor& number, at::ScalarType dtype) {
+    auto* const data = new std::int64_t(0);
+    const at::Scalar value = number.item();
+    const auto put = [&](auto converted) { std::memcpy(data, &converted, sizeof converted); };
+    if (dtype == at::kFloat) put(static_cast<float>(value.toDouble()));
+    if (dtype == at::kDouble) put(value.toDouble());
+    if (dtype == at::kLong) put(value.toLong());
+    if (dtype == at::kInt) put(static_cast<std::int32_t>(value.toLong()));
+    auto drop = [](void* context) { delete static_cast<std::int64_t*>(context); };
+    c10::Storage storage(c10::Storage::use_byte_size_t(), c10::elementSize(dtype),
+                         c10::DataPtr(data, data, drop, c10::Device(c10::kCPU)));
+    at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+        std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(dtype));
+    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(at::IntArrayRef(), at::IntArrayRef());
+    tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return tensor;
+}
+
+}  // namespace
+
 bool cast_numbers(Call& call, const at::Tensor* values) {
     std::optional<at::ScalarType> dtype;
     bool is_same = true, has_cast = false;
@@ -139,9 +163,7 @@ bool cast_numbers(Call& call, const at::Tensor* values) {
         const at::Tensor& number = slot.constant.toTensor();
         if (!number.defined() || number.scalar_type() == *dtype || number.is_complex()) continue;
         if (number.is_floating_point() && !c10::isFloatingType(*dtype)) continue;
-        at::Tensor cast = number.to(*dtype);
-        cast.unsafeGetTensorImpl()->set_wrapped_number(true);
-        slot.constant = std::move(cast);
+        slot.constant = number_as(number, *dtype);
         has_cast = true;
     }
     return has_cast;

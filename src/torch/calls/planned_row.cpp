@@ -58,16 +58,17 @@ void PlannedRow::give_up_plan() {
     is_new_ = ++attempts_ < kAttempts;
 }
 
-PlannedRow::Run::Run(PlannedRow* row, at::Tensor* values) : row_(row), values_(values) {
+PlannedRow::Run::Run(PlannedRow* row, at::Tensor* values) : values_(values) {
     if (row == nullptr || row->is_busy_) return;
+    row_ = row;
     if (row->plan_ != nullptr) {
         begin_plan();
     } else if (row->is_new_) {
         way_ = Way::Observed;
         observation_ = std::make_unique<RowObservation>(row->events_, row->first_event_, row->steps_);
     }
-    if (way_ != Way::Plain) row->is_busy_ = true;
-    else row_ = nullptr;
+    if (way_ == Way::Plain) row_ = nullptr;
+    if (row_ != nullptr) row_->is_busy_ = true;
 }
 
 namespace {

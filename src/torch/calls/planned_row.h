@@ -59,7 +59,7 @@ class PlannedRow {
         void make_views_anew(std::uint32_t next_event);
         void begin_plan();
 
-        PlannedRow* row_;
+        PlannedRow* row_ = nullptr;  // null if the calls run without it
         at::Tensor* values_;
         Way way_ = Way::Plain;
         bool has_ended_ = false;

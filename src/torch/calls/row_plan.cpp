@@ -21,6 +21,8 @@ namespace {
 /// Larger tensors are allocated in each run, as uncompiled: what that takes does not count beside their kernels.
 constexpr std::size_t kLargestResult = std::size_t{64} << 10U;
 constexpr std::size_t kLargestOperand = std::size_t{1} << 20U;
+/// What a block, which is there when nothing of it is in use too, may add to the memory that a row needs at its peak.
+constexpr std::size_t kAllowedAbovePeak = std::size_t{2} << 10U;
 /// Kept between runs, for each row.
 constexpr std::size_t kLargestBlock = std::size_t{256} << 10U;
 
@@ -246,13 +248,11 @@ bool RowObservation::is_small(const Call& call, const at::Tensor* values) const 
 void RowObservation::try_other_form(const Call& call, const Memory& memory) {
     const bool is_released =
         std::ranges::all_of(call.results, [&](std::uint32_t value) { return seen_[value].is_released; });
-    std::optional<Call> form;
-    if (is_released) form = out_form(call);
-    const bool writes = form.has_value();
-    if (!writes && call.results.size() > 1) return;
+    std::optional<Call> form = out_form(call);
+    if (!form) return;
+    const bool writes = is_released;
     if (!writes) form = call;
-    const bool has_cast = cast_numbers(*form, memory.values);
-    if (!writes && (!has_cast || !is_pytorchs(call.operation))) return;
+    if (!cast_numbers(*form, memory.values) && !writes) return;
     std::vector<std::size_t> hashes;
     for (std::uint32_t value : call.results) {
         hashes.push_back(hash_of(memory.values[value]));
@@ -291,15 +291,18 @@ void RowObservation::settle_lives() {
         const bool is_end = death > 0 && events_[death].call == nullptr;
         return is_end && events_[death - 1].step == events_[death].step ? death - 1 : death;
     };
-    for (Seen& seen : seen_) seen.last_use = last_use(seen.death);
+    for (Seen& seen : seen_)
+        seen.last_use = seen.is_released ? last_use(seen.death) : static_cast<std::uint32_t>(events_.size());
     for (std::uint32_t value = 0; value < seen_.size(); ++value) {
         const Seen& seen = seen_[value];
         if (!seen.is_made || seen.root == kNoValue || seen.root == value) continue;
         Seen& root = seen_[seen.root];
-        if (!seen.is_released)
+        if (!seen.is_released) {
             root.is_plannable = false;
-        else
+            root.last_use = static_cast<std::uint32_t>(events_.size());
+        } else {
             root.last_use = std::max(root.last_use, last_use(seen.death));
+        }
     }
     std::erase_if(out_, [&](const auto& entry) {
         const bool is_planned =
@@ -329,8 +332,23 @@ std::int32_t RowObservation::replaced_by(const Call& call, std::uint32_t event,
     return is_alike ? number_of_root.at(found) : -1;
 }
 
+/// The most that results have at one time, of those in a block or the others.
+std::size_t RowObservation::peak(const std::vector<bool>& is_in_block) const {
+    std::vector<std::ptrdiff_t> change(events_.size() + 2);
+    for (std::uint32_t value = 0; value < seen_.size(); ++value) {
+        const Seen& seen = seen_[value];
+        if (!seen.is_made || seen.root != value || is_in_block[value]) continue;
+        change[seen.birth] += static_cast<std::ptrdiff_t>(seen.bytes);
+        change[seen.last_use + 1] -= static_cast<std::ptrdiff_t>(seen.bytes);
+    }
+    std::ptrdiff_t now = 0, most = 0;
+    for (std::ptrdiff_t one : change) most = std::max(most, now += one);
+    return static_cast<std::size_t>(most);
+}
+
 /// Makes the tensors.
 void RowObservation::lay_out_block(RowPlan& plan) {
+    const std::size_t peak_of_all = peak(std::vector<bool>(seen_.size()));
     for (std::size_t largest = kLargestResult; largest > 0; largest /= 2) {
         std::vector<Life> lives;
         std::vector<std::uint32_t> roots;
@@ -351,6 +369,9 @@ void RowObservation::lay_out_block(RowPlan& plan) {
         if (roots.empty()) return;
         const Layout layout = lay_out(lives);
         if (layout.bytes > kLargestBlock) continue;
+        std::vector<bool> is_in_block(seen_.size());
+        for (std::uint32_t value : roots) is_in_block[value] = true;
+        if (layout.bytes + peak(is_in_block) > peak_of_all + kAllowedAbovePeak) continue;
         auto block = std::make_shared<c10::DataPtr>(c10::GetCPUAllocator()->allocate(layout.bytes));
         plan.bytes = layout.bytes;
         for (std::size_t i = 0; i < roots.size(); ++i) {
@@ -416,7 +437,14 @@ void RowObservation::write_items(RowPlan& plan) {
         if (!is_of_plan) continue;
         for_each_operand(*event.call, [&](std::uint32_t value) { is_read[value] = !is_kept_[value]; });
     }
-    for (const RowPlan::MovingView& view : plan.moving) is_read[view.base] = true;
+    std::vector<std::vector<std::uint32_t>> begun(events_.size()), ended(events_.size());  // moving views
+    for (std::uint32_t number = 0; number < plan.moving.size(); ++number) {
+        const RowPlan::MovingView& view = plan.moving[number];
+        is_read[view.base] = true;
+        if (!view.is_read) continue;
+        begun[view.birth].push_back(number);
+        ended[view.death].push_back(number);
+    }
     for (std::uint32_t value = 0; value < seen_.size(); ++value)
         if (is_read[value] && !seen_[value].is_made) plan.expected.push_back({value, seen_[value].look});
     for (std::uint32_t i = 0; i < events_.size(); ++i) {
@@ -447,11 +475,8 @@ void RowObservation::write_items(RowPlan& plan) {
                 if (is_read[value]) item.expected.push_back({value, seen_[value].look});
         for (std::uint32_t value : event.released)
             if (!is_kept_[value]) item.released.push_back(value);
-        for (std::uint32_t number = 0; number < plan.moving.size(); ++number) {
-            const RowPlan::MovingView& view = plan.moving[number];
-            if (view.is_read && view.birth == i) item.begun.push_back(number);
-            if (view.is_read && view.death == i) item.ended.push_back(number);
-        }
+        item.begun = std::move(begun[i]);
+        item.ended = std::move(ended[i]);
         if (item.call != nullptr || !item.aliases.empty() || !item.released.empty() || !item.begun.empty() ||
             !item.ended.empty())
             plan.items.push_back(std::move(item));

@@ -121,6 +121,7 @@ class RowObservation {
     const Call* out_of(const Call* call) const;
 
     void settle_lives();
+    std::size_t peak(const std::vector<bool>& is_in_block) const;
     void lay_out_block(RowPlan& plan);
     std::int32_t replaced_by(const Call& call, std::uint32_t event,
                              const std::unordered_map<std::uint32_t, std::int32_t>& number_of_root);
