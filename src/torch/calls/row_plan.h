@@ -134,9 +134,9 @@ class RowObservation {
     const std::vector<RowEvent>& events_;
     std::span<const std::uint32_t> first_event_;
     std::span<const PreparedStep> steps_;
-    std::vector<Seen> seen_;  // by value
-    std::unordered_map<const Call*, Call> out_;   // calls that can write to kept tensors
-    std::unordered_map<const Call*, Call> cast_;  // others, with numbers in the dtype of the tensors
+    std::vector<Seen> seen_;                             // by value
+    std::unordered_map<const Call*, Call> out_;          // calls that can write to kept tensors
+    std::unordered_map<const Call*, Call> cast_;         // others, with numbers in the dtype of the tensors
     std::unordered_map<std::string, bool> is_pytorchs_;  // by the operator's name
     std::vector<bool> is_kept_;                          // by value
     std::vector<std::uint32_t> base_of_;                 // by value, of moving views
