@@ -284,9 +284,9 @@ void find_direct_call(Call& call) {
         // Written to a tensor that is given.
         Written(In, Written), Written(In, In, Written), Written(In, In, Number, Written), Written(In, Number, Written),
         Written(In, Number, Number, Written), Written(In, In, In, Written), Written(In, std::string_view, Written),
-        Written(In, In, In, Number, Number, Written), Written(In, In, In, Number, Written), Written(Number, In, Written),
-        Written(In, Int, bool, Written), Written(In, Int, Dtype, Written), Written(In, at::IntArrayRef, bool, Written),
-        Written(In, at::OptionalIntArrayRef, bool, Dtype, Written),
+        Written(In, In, In, Number, Number, Written), Written(In, In, In, Number, Written),
+        Written(Number, In, Written), Written(In, Int, bool, Written), Written(In, Int, Dtype, Written),
+        Written(In, at::IntArrayRef, bool, Written), Written(In, at::OptionalIntArrayRef, bool, Dtype, Written),
         // Views.
         Out(In, Int), Out(In, Int, Int), Out(In, Int, c10::SymInt), Out(In, Sizes), Out(In, at::IntArrayRef),
         Out(In, Sizes, bool), Out(In, Int, std::optional<c10::SymInt>, std::optional<c10::SymInt>, c10::SymInt),

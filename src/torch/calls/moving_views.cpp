@@ -1,5 +1,6 @@
-/// Views of tensors that come from outside of a row, or that an operator allocates in each run: sizes, strides and offset
-/// follow from those of their base, so the tensor is made once, and only gets the memory of the base in each run.
+/// Views of tensors that come from outside of a row, or that an operator allocates in each run: sizes, strides and
+/// offset follow from those of their base, so the tensor is made once, and only gets the memory of the base in each
+/// run.
 #include <ATen/core/enum_tag.h>
 
 #include <algorithm>
@@ -31,8 +32,8 @@ bool RowObservation::may_move(const Call& call) {
     const Seen& owner = seen_[last_base];
     const bool is_possible = std::ranges::all_of(call.results, [&](std::uint32_t value) {
         const Seen& seen = seen_[value];
-        return seen.is_usual && seen.look.keys == owner.look.keys && seen.is_released && seen.root != value && seen.root == root_of(base) &&
-               (!owner.is_released || owner.death >= seen.death);
+        return seen.is_usual && seen.look.keys == owner.look.keys && seen.is_released && seen.root != value &&
+               seen.root == root_of(base) && (!owner.is_released || owner.death >= seen.death);
     });
     if (is_possible)
         for (std::uint32_t value : call.results) base_of_[value] = last_base;
@@ -55,7 +56,8 @@ void RowObservation::find_moving_views(RowPlan& plan) {
     base_of_.assign(seen_.size(), kNoValue);
     if (std::ranges::any_of(events_, changes_sizes_in_place)) return;
     std::vector<bool> moves(events_.size());
-    for (std::size_t i = 0; i < events_.size(); ++i) moves[i] = events_[i].call != nullptr && may_move(*events_[i].call);
+    for (std::size_t i = 0; i < events_.size(); ++i)
+        moves[i] = events_[i].call != nullptr && may_move(*events_[i].call);
     // Uses come after the view, so they are decided first.
     std::vector<bool> is_read(seen_.size());
     for (std::size_t i = events_.size(); i-- > 0;) {
@@ -78,14 +80,20 @@ void RowObservation::find_moving_views(RowPlan& plan) {
     plan.nothing = c10::Storage(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(nullptr, c10::Device(c10::kCPU)));
     for (std::uint32_t i = 0; i < events_.size(); ++i) {
         if (!moves[i]) continue;
+        // A view of a view that does not move is made of that one.
+        bool is_complete = true;
+        const std::uint32_t base = base_of_[events_[i].call->results[0]];
+        for_each_operand(*events_[i].call,
+                         [&](std::uint32_t value) { is_complete &= value == base || is_kept_[value]; });
+        if (!is_complete) continue;
         for (std::uint32_t value : events_[i].call->results) {
             const Seen& seen = seen_[value];
-            at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-                c10::Storage(plan.nothing), c10::DispatchKeySet(c10::DispatchKey::CPU),
-                c10::scalarTypeToTypeMeta(seen.look.dtype));
+            at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(plan.nothing),
+                                                                         c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                                         c10::scalarTypeToTypeMeta(seen.look.dtype));
             tensor.unsafeGetTensorImpl()->set_sizes_and_strides(seen.look.sizes, seen.look.strides, seen.look.offset);
-            plan.moving.push_back({value, std::move(tensor), base_of_[value], seen.birth, seen.death, events_[i].call,
-                                   is_read[value]});
+            plan.moving.push_back(
+                {value, std::move(tensor), base_of_[value], seen.birth, seen.death, events_[i].call, is_read[value]});
             is_kept_[value] = true;
         }
     }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -14,14 +15,127 @@ namespace {
 
 /// Most of these are structured: from one implementation that writes to a tensor PyTorch generates the operator that
 /// allocates its result, the one with `out=` and the one in place. The others allocate, and call the same function.
-constexpr auto kWithOneOverload = std::to_array<std::string_view>({"_log_softmax", "_softmax", "acos", "acosh", "addcdiv", "addcmul", "addmm", "amax", "amin", "argmax", "argmin", "asin", "asinh", "atan", "atan2", "atanh", "avg_pool2d", "baddbmm", "bitwise_not", "bmm", "cat", "ceil", "clamp", "clamp_max", "clamp_min", "cos", "cosh", "cumprod", "cumsum", "digamma", "elu", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "floor", "fmax", "fmin", "frac", "gather", "gelu", "glu", "hardshrink", "hardsigmoid", "hypot", "leaky_relu", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "maximum", "minimum", "mish", "mm", "mse_loss", "neg", "reciprocal", "round", "rsqrt", "sgn", "sigmoid", "sign", "silu", "sin", "sinc", "sinh", "smooth_l1_loss", "softplus", "softshrink", "sqrt", "tan", "tanh", "threshold", "tril", "triu", "trunc"});
+constexpr auto kWithOneOverload = std::to_array<std::string_view>({"_log_softmax",
+                                                                   "_softmax",
+                                                                   "acos",
+                                                                   "acosh",
+                                                                   "addcdiv",
+                                                                   "addcmul",
+                                                                   "addmm",
+                                                                   "amax",
+                                                                   "amin",
+                                                                   "argmax",
+                                                                   "argmin",
+                                                                   "asin",
+                                                                   "asinh",
+                                                                   "atan",
+                                                                   "atan2",
+                                                                   "atanh",
+                                                                   "avg_pool2d",
+                                                                   "baddbmm",
+                                                                   "bitwise_not",
+                                                                   "bmm",
+                                                                   "cat",
+                                                                   "ceil",
+                                                                   "clamp",
+                                                                   "clamp_max",
+                                                                   "clamp_min",
+                                                                   "cos",
+                                                                   "cosh",
+                                                                   "cumprod",
+                                                                   "cumsum",
+                                                                   "digamma",
+                                                                   "elu",
+                                                                   "erf",
+                                                                   "erfc",
+                                                                   "erfinv",
+                                                                   "exp",
+                                                                   "exp2",
+                                                                   "expm1",
+                                                                   "floor",
+                                                                   "fmax",
+                                                                   "fmin",
+                                                                   "frac",
+                                                                   "gather",
+                                                                   "gelu",
+                                                                   "glu",
+                                                                   "hardshrink",
+                                                                   "hardsigmoid",
+                                                                   "hypot",
+                                                                   "leaky_relu",
+                                                                   "lgamma",
+                                                                   "log",
+                                                                   "log10",
+                                                                   "log1p",
+                                                                   "log2",
+                                                                   "logaddexp",
+                                                                   "maximum",
+                                                                   "minimum",
+                                                                   "mish",
+                                                                   "mm",
+                                                                   "mse_loss",
+                                                                   "neg",
+                                                                   "reciprocal",
+                                                                   "round",
+                                                                   "rsqrt",
+                                                                   "sgn",
+                                                                   "sigmoid",
+                                                                   "sign",
+                                                                   "silu",
+                                                                   "sin",
+                                                                   "sinc",
+                                                                   "sinh",
+                                                                   "smooth_l1_loss",
+                                                                   "softplus",
+                                                                   "softshrink",
+                                                                   "sqrt",
+                                                                   "tan",
+                                                                   "tanh",
+                                                                   "threshold",
+                                                                   "tril",
+                                                                   "triu",
+                                                                   "trunc"});
 static_assert(std::ranges::is_sorted(kWithOneOverload));
 
 /// An overload of an operator, and the one that writes.
 struct Overloads {
     std::string_view name, overload, writing;
 };
-constexpr auto kWithSeveralOverloads = std::to_array<Overloads>({{"add", "Tensor", "out"}, {"bitwise_and", "Tensor", "Tensor_out"}, {"bitwise_or", "Tensor", "Tensor_out"}, {"bitwise_xor", "Tensor", "Tensor_out"}, {"clamp", "Tensor", "Tensor_out"}, {"div", "Tensor", "out"}, {"div", "Tensor_mode", "out_mode"}, {"eq", "Scalar", "Scalar_out"}, {"eq", "Tensor", "Tensor_out"}, {"fmod", "Tensor", "Tensor_out"}, {"ge", "Scalar", "Scalar_out"}, {"ge", "Tensor", "Tensor_out"}, {"gt", "Scalar", "Scalar_out"}, {"gt", "Tensor", "Tensor_out"}, {"le", "Scalar", "Scalar_out"}, {"le", "Tensor", "Tensor_out"}, {"lerp", "Scalar", "Scalar_out"}, {"lerp", "Tensor", "Tensor_out"}, {"lt", "Scalar", "Scalar_out"}, {"lt", "Tensor", "Tensor_out"}, {"max", "dim", "dim_max"}, {"mean", "dim", "out"}, {"min", "dim", "dim_min"}, {"mul", "Tensor", "out"}, {"ne", "Scalar", "Scalar_out"}, {"ne", "Tensor", "Tensor_out"}, {"pow", "Scalar", "Scalar_out"}, {"pow", "Tensor_Scalar", "Tensor_Scalar_out"}, {"pow", "Tensor_Tensor", "Tensor_Tensor_out"}, {"remainder", "Tensor", "Tensor_out"}, {"std", "correction", "correction_out"}, {"sub", "Tensor", "out"}, {"sum", "dim_IntList", "IntList_out"}, {"var", "correction", "correction_out"}, {"where", "self", "self_out"}});
+constexpr auto kWithSeveralOverloads = std::to_array<Overloads>({{"add", "Tensor", "out"},
+                                                                 {"bitwise_and", "Tensor", "Tensor_out"},
+                                                                 {"bitwise_or", "Tensor", "Tensor_out"},
+                                                                 {"bitwise_xor", "Tensor", "Tensor_out"},
+                                                                 {"clamp", "Tensor", "Tensor_out"},
+                                                                 {"div", "Tensor", "out"},
+                                                                 {"div", "Tensor_mode", "out_mode"},
+                                                                 {"eq", "Scalar", "Scalar_out"},
+                                                                 {"eq", "Tensor", "Tensor_out"},
+                                                                 {"fmod", "Tensor", "Tensor_out"},
+                                                                 {"ge", "Scalar", "Scalar_out"},
+                                                                 {"ge", "Tensor", "Tensor_out"},
+                                                                 {"gt", "Scalar", "Scalar_out"},
+                                                                 {"gt", "Tensor", "Tensor_out"},
+                                                                 {"le", "Scalar", "Scalar_out"},
+                                                                 {"le", "Tensor", "Tensor_out"},
+                                                                 {"lerp", "Scalar", "Scalar_out"},
+                                                                 {"lerp", "Tensor", "Tensor_out"},
+                                                                 {"lt", "Scalar", "Scalar_out"},
+                                                                 {"lt", "Tensor", "Tensor_out"},
+                                                                 {"max", "dim", "dim_max"},
+                                                                 {"mean", "dim", "out"},
+                                                                 {"min", "dim", "dim_min"},
+                                                                 {"mul", "Tensor", "out"},
+                                                                 {"ne", "Scalar", "Scalar_out"},
+                                                                 {"ne", "Tensor", "Tensor_out"},
+                                                                 {"pow", "Scalar", "Scalar_out"},
+                                                                 {"pow", "Tensor_Scalar", "Tensor_Scalar_out"},
+                                                                 {"pow", "Tensor_Tensor", "Tensor_Tensor_out"},
+                                                                 {"remainder", "Tensor", "Tensor_out"},
+                                                                 {"std", "correction", "correction_out"},
+                                                                 {"sub", "Tensor", "out"},
+                                                                 {"sum", "dim_IntList", "IntList_out"},
+                                                                 {"var", "correction", "correction_out"},
+                                                                 {"where", "self", "self_out"}});
 
 std::string_view bare_name(const Call& call) {
     std::string_view name = call.operation.schema().name();
@@ -121,6 +235,29 @@ std::optional<Call> out_form(const Call& call) {
     return form;
 }
 
+namespace {
+
+/// Not by PyTorch's allocator: what a program has there at its peak is not more than uncompiled.
+at::Tensor number_as(const at::Tensor& number, at::ScalarType dtype) {
+    auto* const data = new std::int64_t(0);
+    const at::Scalar value = number.item();
+    const auto put = [&](auto converted) { std::memcpy(data, &converted, sizeof converted); };
+    if (dtype == at::kFloat) put(static_cast<float>(value.toDouble()));
+    if (dtype == at::kDouble) put(value.toDouble());
+    if (dtype == at::kLong) put(value.toLong());
+    if (dtype == at::kInt) put(static_cast<std::int32_t>(value.toLong()));
+    auto drop = [](void* context) { delete static_cast<std::int64_t*>(context); };
+    c10::Storage storage(c10::Storage::use_byte_size_t(), c10::elementSize(dtype),
+                         c10::DataPtr(data, data, drop, c10::Device(c10::kCPU)));
+    at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+        std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(dtype));
+    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(at::IntArrayRef(), at::IntArrayRef());
+    tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return tensor;
+}
+
+}  // namespace
+
 bool cast_numbers(Call& call, const at::Tensor* values) {
     std::optional<at::ScalarType> dtype;
     bool is_same = true, has_cast = false;
@@ -139,9 +276,7 @@ bool cast_numbers(Call& call, const at::Tensor* values) {
         const at::Tensor& number = slot.constant.toTensor();
         if (!number.defined() || number.scalar_type() == *dtype || number.is_complex()) continue;
         if (number.is_floating_point() && !c10::isFloatingType(*dtype)) continue;
-        at::Tensor cast = number.to(*dtype);
-        cast.unsafeGetTensorImpl()->set_wrapped_number(true);
-        slot.constant = std::move(cast);
+        slot.constant = number_as(number, *dtype);
         has_cast = true;
     }
     return has_cast;

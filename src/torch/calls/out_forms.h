@@ -16,8 +16,8 @@ std::optional<Call> out_form(const Call& call);
 /// kernel would convert them in each call. False if there is none.
 bool cast_numbers(Call& call, const at::Tensor* values);
 
-/// Whether the kernel may write its result over an operand that has the same sizes, strides and dtype, as the operator's
-/// variant that works in place does.
+/// Whether the kernel may write its result over an operand that has the same sizes, strides and dtype, as the
+/// operator's variant that works in place does.
 bool may_overwrite_operand(const Call& call);
 
 /// Whether the operator does on the CPU what PyTorch registered there. A program may register kernels of its own, which

@@ -16,8 +16,8 @@ constexpr int kAttempts = 3;
 /// Puts a tensor of the plan where the calls read it, without counting a reference.
 void lend(at::Tensor& place, const at::Tensor& tensor) {
     place.~Tensor();
-    new (&place) at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(
-        tensor.unsafeGetTensorImpl()));
+    new (&place) at::Tensor(
+        c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(tensor.unsafeGetTensorImpl()));
 }
 
 void take_back(at::Tensor& place) {
@@ -27,9 +27,12 @@ void take_back(at::Tensor& place) {
 }  // namespace
 
 PlannedRow::PlannedRow(std::span<const PreparedStep> steps, std::size_t first, std::size_t last)
-    : steps_(steps), first_(first) {
-    for (std::size_t number = first; number < last; ++number) {
-        const PreparedStep& step = steps[number];
+    : steps_(steps), first_(first), last_(last) {}
+
+/// Not before a second call, so that the first one does not wait for it.
+void PlannedRow::list_events() {
+    for (std::size_t number = first_; number < last_; ++number) {
+        const PreparedStep& step = steps_[number];
         first_event_.push_back(static_cast<std::uint32_t>(events_.size()));
         const auto at = static_cast<std::uint32_t>(number);
         for (const Call& call : step.calls_without_autograd()) events_.push_back({at, &call, call.released});
@@ -58,16 +61,18 @@ void PlannedRow::give_up_plan() {
     is_new_ = ++attempts_ < kAttempts;
 }
 
-PlannedRow::Run::Run(PlannedRow* row, at::Tensor* values) : row_(row), values_(values) {
+PlannedRow::Run::Run(PlannedRow* row, at::Tensor* values) : values_(values) {
     if (row == nullptr || row->is_busy_) return;
+    row_ = row;
     if (row->plan_ != nullptr) {
         begin_plan();
     } else if (row->is_new_) {
         way_ = Way::Observed;
+        if (row->events_.empty()) row->list_events();
         observation_ = std::make_unique<RowObservation>(row->events_, row->first_event_, row->steps_);
     }
-    if (way_ != Way::Plain) row->is_busy_ = true;
-    else row_ = nullptr;
+    if (way_ == Way::Plain) row_ = nullptr;
+    if (row_ != nullptr) row_->is_busy_ = true;
 }
 
 namespace {
@@ -81,8 +86,8 @@ void give_memory(const at::Tensor& view, const c10::Storage& storage) {
 void PlannedRow::Run::begin_plan() {
     const RowPlan& plan = *row_->plan_;
     if (kernel_registrations() != plan.registrations) return row_->give_up_plan();
-    const bool is_expected = std::ranges::all_of(
-        plan.expected, [&](const Expected& one) { return one.look.matches(values_[one.value]); });
+    const bool is_expected =
+        std::ranges::all_of(plan.expected, [&](const Expected& one) { return one.look.matches(values_[one.value]); });
     if (!is_expected) return;
     way_ = Way::Planned;
     for (const RowPlan::Kept& kept : plan.kept) lend(values_[kept.value], kept.tensor);
@@ -122,8 +127,7 @@ void PlannedRow::Run::end() {
                                 return kept.tensor.use_count() != kept.tensor_uses ||
                                        kept.tensor.storage().use_count() != kept.storage_uses;
                             }) ||
-        std::ranges::any_of(plan.moving,
-                            [](const RowPlan::MovingView& view) { return view.tensor.use_count() != 1; });
+        std::ranges::any_of(plan.moving, [](const RowPlan::MovingView& view) { return view.tensor.use_count() != 1; });
     if (is_kept_by_others) row_->give_up_plan();
 }
 

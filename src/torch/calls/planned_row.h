@@ -59,7 +59,7 @@ class PlannedRow {
         void make_views_anew(std::uint32_t next_event);
         void begin_plan();
 
-        PlannedRow* row_;
+        PlannedRow* row_ = nullptr;  // null if the calls run without it
         at::Tensor* values_;
         Way way_ = Way::Plain;
         bool has_ended_ = false;
@@ -68,11 +68,12 @@ class PlannedRow {
     };
 
   private:
+    void list_events();
     void run_events(std::uint32_t from, std::uint32_t to, const Memory& memory) const;
     void give_up_plan();
 
     std::span<const PreparedStep> steps_;
-    std::size_t first_;
+    std::size_t first_, last_;
     std::vector<RowEvent> events_;
     std::vector<std::uint32_t> first_event_;  // by step, and the end
     bool is_new_ = true, is_busy_ = false;

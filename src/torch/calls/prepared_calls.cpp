@@ -19,8 +19,8 @@
 
 #include "torch/calls/call_observer.h"
 #include "torch/calls/number_operands.h"
-#include "torch/calls/prepared_step.h"
 #include "torch/calls/operator_call.h"
+#include "torch/calls/prepared_step.h"
 #include "torch/calls/recordable.h"
 #include "torch/calls/row_plan.h"
 #include "torch/errors.h"
@@ -399,8 +399,9 @@ void rename(std::vector<Call>& calls, std::uint32_t from, std::uint32_t to) {
 
 /// Prepares the step once more for runs in which no gradient is wanted, in which composite operators do nothing but
 /// to call others. The results get the numbers that they have in the other case.
-void PreparedCalls::prepare_plain(PreparedStep& step, const CallObserver& observer, std::span<const OperandTensor> operands,
-                                  Borrowed<> result, const PreparedResult& prepared, Sizes sizes) {
+void PreparedCalls::prepare_plain(PreparedStep& step, const CallObserver& observer,
+                                  std::span<const OperandTensor> operands, Borrowed<> result,
+                                  const PreparedResult& prepared, Sizes sizes) {
     const CallObserver::Observed& observed = *observer.observed_;
     if (std::ranges::none_of(observed.calls, &Seen::is_composite)) return;
     KnownTensors known;

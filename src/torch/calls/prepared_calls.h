@@ -118,8 +118,8 @@ class PreparedCalls {
     std::optional<PreparedResult> prepare(std::size_t step, const CallObserver& observer, const StepOperands& operands,
                                           Borrowed<> result, Sizes sizes);
     void release_after(std::size_t step, std::uint32_t value);
-    /// Runs of these steps, of which the sizes are the same in all calls, may keep memory for the next ones. All that is
-    /// released is known by then.
+    /// Runs of these steps, of which the sizes are the same in all calls, may keep memory for the next ones. All that
+    /// is released is known by then.
     void plan_memory(std::size_t first, std::size_t last);
     /// Results that have memory of the plans, once they are made, and how many bytes the plans keep.
     struct PlannedMemory {

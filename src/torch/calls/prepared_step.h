@@ -25,9 +25,9 @@ struct PreparedStep {
     /// The same where no gradient is wanted: without the composite operators.
     bool has_plain_calls = false;
     std::vector<Call> plain_calls;
-    std::vector<Alias> aliases;        // after the plain calls
-    Recordability recordability;       // of all of its calls
-    std::unique_ptr<PlannedRow> row;   // of the steps from this one on; null if none begins here
+    std::vector<Alias> aliases;       // after the plain calls
+    Recordability recordability;      // of all of its calls
+    std::unique_ptr<PlannedRow> row;  // of the steps from this one on; null if none begins here
 
     const std::vector<Call>& calls_without_autograd() const { return has_plain_calls ? plain_calls : calls; }
 };

@@ -121,6 +121,7 @@ class RowObservation {
     const Call* out_of(const Call* call) const;
 
     void settle_lives();
+    std::size_t peak(const std::vector<bool>& is_in_block) const;
     void lay_out_block(RowPlan& plan);
     std::int32_t replaced_by(const Call& call, std::uint32_t event,
                              const std::unordered_map<std::uint32_t, std::int32_t>& number_of_root);
@@ -133,9 +134,9 @@ class RowObservation {
     const std::vector<RowEvent>& events_;
     std::span<const std::uint32_t> first_event_;
     std::span<const PreparedStep> steps_;
-    std::vector<Seen> seen_;  // by value
-    std::unordered_map<const Call*, Call> out_;   // calls that can write to kept tensors
-    std::unordered_map<const Call*, Call> cast_;  // others, with numbers in the dtype of the tensors
+    std::vector<Seen> seen_;                             // by value
+    std::unordered_map<const Call*, Call> out_;          // calls that can write to kept tensors
+    std::unordered_map<const Call*, Call> cast_;         // others, with numbers in the dtype of the tensors
     std::unordered_map<std::string, bool> is_pytorchs_;  // by the operator's name
     std::vector<bool> is_kept_;                          // by value
     std::vector<std::uint32_t> base_of_;                 // by value, of moving views
