@@ -72,14 +72,18 @@ bool has_traced_code(std::span<const Guard> guards) {
     raise_unsupported(*report.broken);
 }
 
+/// Whether an exception left the function that the program may not raise with `is_compiling()` False.
+bool may_raise_for_compilers_alone(const Trace& trace) {
+    const bool raises = trace.report.kind == BreakKind::Raise || trace.report.kind == BreakKind::OperationFails;
+    return raises && trace.is_compiling_was_true;
+}
+
 /// Decides what a graph break means for the capture, and reports it. Throws PythonError if the program requires an
 /// error.
 void judge_break(const CaptureRequest& request, Trace& trace, CaptureReport& report) {
     if (trace.end == TraceEnd::Returned) return;
-    // With `is_compiling()` False, the program may take another path and not raise.
-    const bool raises = trace.end == TraceEnd::Broke &&
-                        (trace.report.kind == BreakKind::Raise || trace.report.kind == BreakKind::OperationFails);
-    if (trace.is_compiling_was_true && raises && !request.options.fullgraph) trace.end = TraceEnd::Failed;
+    const bool has_broken = trace.end == TraceEnd::Broke;
+    if (has_broken && may_raise_for_compilers_alone(trace) && !request.options.fullgraph) trace.end = TraceEnd::Failed;
     const bool has_failed = trace.end == TraceEnd::Failed;
     if (has_failed && trace.report.kind == BreakKind::Internal)
         if (std::string place = record_failed_trace(request.frame, request.at, trace.report); !place.empty())
@@ -162,7 +166,8 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     judge_break(request, trace, report);
     if (trace.end == TraceEnd::Failed) {
         Shared<Entry> failed = make_entry(request, std::move(state), GuardProgram(trace.guards, {}));
-        failed->captures_calls = trace.report.kind == BreakKind::GraphBreakCall;
+        failed->captures_calls =
+            trace.report.kind == BreakKind::GraphBreakCall || may_raise_for_compilers_alone(trace);
         return failed;
     }
     if (!has_traced_code(trace.guards)) return nullptr;
@@ -208,6 +213,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
 
     const BackendModes modes{trace.is_kept_as_captured, state.modes.grad, trace.modes.grad};
     Plan plan = std::move(trace.plan);
+    const bool is_for_compilers = trace.is_compiling_was_true;
     traced = Again{};  // the backend may take long, and the data of the trace is many times as large as the graph
     clock.end("trace");
     std::variant<BackendResult, Again> compiled =
@@ -223,6 +229,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     report.is_captured = true;
     Shared<Entry> entry = make_entry(request, std::move(state), std::move(*guards));
     entry->is_captured = true;
+    entry->is_for_compilers = is_for_compilers;
     entry->checks_state = kept.has_state;
     entry->graph = std::move(result.graph);
     entry->plan = std::move(plan);

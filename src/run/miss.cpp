@@ -295,6 +295,18 @@ void announce(const EntryCache& cache, bool is_main) {
 
 }  // namespace
 
+namespace {
+
+/// What asks `is_compiling()` and computes nothing, as a library's own function of that name does, is about the function
+/// that calls it. That one runs uncompiled, or it would have inlined the call.
+void answer_for_caller(Entry& entry, bytecode::Index at, bool is_main) {
+    if (is_main || at.value != 0 || !entry.is_captured || entry.has_graph() || !entry.is_for_compilers) return;
+    entry.is_captured = false;
+    entry.captures_calls = true;
+}
+
+}  // namespace
+
 Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at,
                               bool is_main, const Ref<>& forced_backend) {
     if (is_main && takes_over_orphan(cache, frame, forced_backend))
@@ -332,6 +344,7 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
     // the guards of an entry as soon as a cache has it.
     Shared<Entry> entry = capture_new(cache, point, frame, at, forced_backend);
     if (!entry) return nullptr;
+    answer_for_caller(*entry, at, is_main);
     point.add(entry);
     // The first run takes the same path as every later one.
     return !entry->is_captured || entry->matches(frame) ? entry : nullptr;

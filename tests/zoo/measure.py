@@ -23,6 +23,7 @@ class Outcome:
 
     graphs: int = 0
     breaks: int = 0
+    operations: int = 0  # that ran in graphs, in the last call
     same: str = "-"  # yes bit by bit, close, no; compared with uncompiled
     error: str = ""
     seconds: float = 0  # of the first call
@@ -30,14 +31,21 @@ class Outcome:
 
 
 class Counting:
-    """A backend that runs the graphs that it gets, and counts those with operations."""
+    """A backend that runs the graphs that it gets, and counts those with operations and the operations that run."""
 
     def __init__(self) -> None:
         self.graphs = 0
+        self.operations = 0
 
-    def __call__(self, graph_module: Any, example_inputs: Any) -> Any:
-        self.graphs += any(node.op.startswith("call") for node in graph_module.graph.nodes)
-        return graph_module
+    def __call__(self, graph_module: Any, example_inputs: Any) -> Callable[..., Any]:
+        count = sum(node.op.startswith("call") for node in graph_module.graph.nodes)
+        self.graphs += count > 0
+
+        def run(*arguments: Any) -> Any:
+            self.operations += count
+            return graph_module(*arguments)
+
+        return run
 
 
 def preload(engines: Sequence[str]) -> None:
@@ -83,12 +91,14 @@ def _capture(make: Callable[[], tuple[torch.nn.Module, dict[str, Any]]], trainin
     began = time.perf_counter()
     try:
         for _ in range(2):
+            backend.operations = 0
             expected, actual = _run(uncompiled, inputs, training), _run(compiled, inputs, training)
             outcome.seconds = outcome.seconds or round(time.perf_counter() - began, 2)
             outcome.same = worse(outcome.same, sameness(expected, actual))
     except Exception as error:  # noqa: BLE001
         outcome.error = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
-    outcome.graphs, outcome.breaks, outcome.reasons = backend.graphs, sum(reasons.values()), dict(reasons)
+    outcome.graphs, outcome.operations = backend.graphs, backend.operations
+    outcome.breaks, outcome.reasons = sum(reasons.values()), dict(reasons)
     return outcome
 
 
