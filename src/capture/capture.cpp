@@ -166,8 +166,8 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     judge_break(request, trace, report);
     if (trace.end == TraceEnd::Failed) {
         Shared<Entry> failed = make_entry(request, std::move(state), GuardProgram(trace.guards, {}));
-        failed->captures_calls =
-            trace.report.kind == BreakKind::GraphBreakCall || may_raise_for_compilers_alone(trace);
+        failed->is_for_compilers = may_raise_for_compilers_alone(trace);
+        failed->captures_calls = failed->is_for_compilers || trace.report.kind == BreakKind::GraphBreakCall;
         return failed;
     }
     if (!has_traced_code(trace.guards)) return nullptr;

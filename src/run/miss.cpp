@@ -297,12 +297,9 @@ void announce(const EntryCache& cache, bool is_main) {
 
 namespace {
 
-/// What asks `is_compiling()` and computes nothing, as a library's own function of that name does, is about the function
-/// that calls it. That one runs uncompiled, or it would have inlined the call.
-void answer_for_caller(Entry& entry, bytecode::Index at, bool is_main) {
-    if (is_main || at.value != 0 || !entry.is_captured || entry.has_graph() || !entry.is_for_compilers) return;
-    entry.is_captured = false;
-    entry.captures_calls = true;
+/// Whether anything is lost if no more calls are captured.
+bool has_graphs(const EntryPoint& point) {
+    return std::ranges::any_of(point.entries(), [](const Shared<Entry>& entry) { return entry->has_graph(); });
 }
 
 }  // namespace
@@ -331,7 +328,7 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
     if (!point.is_empty()) refuse_recompile(point, frame, at);
     if (!has_room(point, frame, at, cache.options())) {
         if (must_not_run_uncompiled(cache.options())) raise_recompile_limit(point, frame, at);
-        warn_of_recompile_limit(point, frame, at);
+        if (is_main || has_graphs(point)) warn_of_recompile_limit(point, frame, at);
         return nullptr;
     }
     if (Shared<Entry> entry = captured_elsewhere(cache, frame, at, is_main, forced_backend)) {
@@ -344,7 +341,6 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
     // the guards of an entry as soon as a cache has it.
     Shared<Entry> entry = capture_new(cache, point, frame, at, forced_backend);
     if (!entry) return nullptr;
-    answer_for_caller(*entry, at, is_main);
     point.add(entry);
     // The first run takes the same path as every later one.
     return !entry->is_captured || entry->matches(frame) ? entry : nullptr;

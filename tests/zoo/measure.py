@@ -13,6 +13,7 @@ import numpy
 import torch
 
 from tests.models.comparing import tensors
+from tests.support.counting import Counting
 
 Makers = Callable[[str], Iterator[Callable[[], tuple[torch.nn.Module, dict[str, Any]]]]]
 
@@ -28,24 +29,6 @@ class Outcome:
     error: str = ""
     seconds: float = 0  # of the first call
     reasons: dict[str, int] = field(default_factory=dict)  # of the graph breaks
-
-
-class Counting:
-    """A backend that runs the graphs that it gets, and counts those with operations and the operations that run."""
-
-    def __init__(self) -> None:
-        self.graphs = 0
-        self.operations = 0
-
-    def __call__(self, graph_module: Any, example_inputs: Any) -> Callable[..., Any]:
-        count = sum(node.op.startswith("call") for node in graph_module.graph.nodes)
-        self.graphs += count > 0
-
-        def run(*arguments: Any) -> Any:
-            self.operations += count
-            return graph_module(*arguments)
-
-        return run
 
 
 def preload(engines: Sequence[str]) -> None:
@@ -91,13 +74,13 @@ def _capture(make: Callable[[], tuple[torch.nn.Module, dict[str, Any]]], trainin
     began = time.perf_counter()
     try:
         for _ in range(2):
-            backend.operations = 0
+            backend.executed = 0
             expected, actual = _run(uncompiled, inputs, training), _run(compiled, inputs, training)
             outcome.seconds = outcome.seconds or round(time.perf_counter() - began, 2)
             outcome.same = worse(outcome.same, sameness(expected, actual))
     except Exception as error:  # noqa: BLE001
         outcome.error = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
-    outcome.graphs, outcome.operations = backend.graphs, backend.operations
+    outcome.graphs, outcome.operations = backend.compiled, backend.executed
     outcome.breaks, outcome.reasons = sum(reasons.values()), dict(reasons)
     return outcome
 
