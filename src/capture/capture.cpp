@@ -79,14 +79,18 @@ bool is_same_break_in_loop(const CaptureRequest& request, const Trace& trace) {
            trace.plan.frames.size() == 1 && bytecode::Index{trace.plan.frames.front().instruction}.next() == request.at;
 }
 
+/// Whether an exception left the function that the program may not raise with `is_compiling()` False.
+bool may_raise_for_compilers_alone(const Trace& trace) {
+    const bool raises = trace.report.kind == BreakKind::Raise || trace.report.kind == BreakKind::OperationFails;
+    return raises && trace.is_compiling_was_true;
+}
+
 /// Decides what a graph break means for the capture, and reports it. Throws PythonError if the program requires an
 /// error.
 void judge_break(const CaptureRequest& request, Trace& trace, CaptureReport& report) {
     if (trace.end == TraceEnd::Returned || trace.captures_calls) return;
-    // With `is_compiling()` False, the program may take another path and not raise.
-    const bool raises = trace.end == TraceEnd::Broke &&
-                        (trace.report.kind == BreakKind::Raise || trace.report.kind == BreakKind::OperationFails);
-    if (trace.is_compiling_was_true && raises && !request.options.fullgraph) trace.end = TraceEnd::Failed;
+    const bool has_broken = trace.end == TraceEnd::Broke;
+    if (has_broken && may_raise_for_compilers_alone(trace) && !request.options.fullgraph) trace.end = TraceEnd::Failed;
     const bool has_failed = trace.end == TraceEnd::Failed;
     if (has_failed && trace.report.kind == BreakKind::Internal)
         if (std::string place = record_failed_trace(request.frame, request.at, trace.report); !place.empty())
@@ -169,7 +173,9 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     judge_break(request, trace, report);
     if (trace.end == TraceEnd::Failed) {
         Shared<Entry> failed = make_entry(request, std::move(state), GuardProgram(trace.guards, {}));
-        failed->captures_calls = trace.captures_calls || trace.report.kind == BreakKind::GraphBreakCall;
+        failed->is_for_compilers = may_raise_for_compilers_alone(trace);
+        failed->captures_calls =
+            trace.captures_calls || failed->is_for_compilers || trace.report.kind == BreakKind::GraphBreakCall;
         return failed;
     }
     if (!has_traced_code(trace.guards)) return nullptr;
@@ -216,6 +222,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
 
     const BackendModes modes{trace.is_kept_as_captured, state.modes.grad, trace.modes.grad};
     Plan plan = std::move(trace.plan);
+    const bool is_for_compilers = trace.is_compiling_was_true;
     traced = Again{};  // the backend may take long, and the data of the trace is many times as large as the graph
     clock.end("trace");
     std::variant<BackendResult, Again> compiled =
@@ -231,6 +238,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     report.is_captured = true;
     Shared<Entry> entry = make_entry(request, std::move(state), std::move(*guards));
     entry->is_captured = true;
+    entry->is_for_compilers = is_for_compilers;
     entry->checks_state = kept.has_state;
     entry->graph = std::move(result.graph);
     entry->plan = std::move(plan);

@@ -30,8 +30,11 @@ struct Entry : Counted {
     /// False if the program could not be captured under these guards: such frames run uncompiled, without being traced
     /// again.
     bool is_captured = false;
-    /// Such a frame called `torch._dynamo.skip_frame()`: the functions that it calls are captured.
+    /// Such a frame called `torch._dynamo.skip_frame()`, or raised what it may raise for compilers alone: the functions
+    /// that it calls are captured.
     bool captures_calls = false;
+    /// `is_compiling()` was True for the program.
+    bool is_for_compilers = false;
     CompiledGraph graph;
     Plan plan;
 

@@ -26,19 +26,21 @@ using bytecode::Index;
 using bytecode::Instruction;
 
 FrameRun::FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, const bytecode::Code& code,
-                   Index at, bool is_main)
+                   Index at, FrameRole role)
     : cache_(cache),
       thread_(thread),
       frame_(frame),
       code_(code),
       at_(at),
-      is_main_(is_main),
+      role_(role),
       traced_by_(cpython::trace_function(thread)),
       is_untouched_(at.value == 0) {}
 
 // --- a call: hook, look up, check, run, return
 
-PyObject* run_frame(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, bool is_main) {
+namespace {
+
+PyObject* run_frame_as(FrameRole role, EntryCache& cache, PyThreadState* thread, cpython::Frame* frame) {
     const bytecode::Code* code = nullptr;
     try {
         code = &bytecode::decode(cpython::code_of(frame));
@@ -48,7 +50,13 @@ PyObject* run_frame(EntryCache& cache, PyThreadState* thread, cpython::Frame* fr
         report_internal_error(cpython::code_of(frame), error.what());
         return cpython::run_untouched(thread, frame);
     }
-    return FrameRun(cache, thread, frame, *code, {0}, is_main).go_on();
+    return FrameRun(cache, thread, frame, *code, {0}, role).go_on();
+}
+
+}  // namespace
+
+PyObject* run_frame(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, bool is_main) {
+    return run_frame_as(is_main ? FrameRole::Main : FrameRole::Called, cache, thread, frame);
 }
 
 namespace {
@@ -62,8 +70,19 @@ bool is_library_code(PyFunctionObject* function) {
 
 }  // namespace
 
+bool FrameRun::runs_uncompiled(const Entry& entry) const {
+    return entry.captures_calls || (role_ == FrameRole::CalledUncompiled && entry.is_for_compilers);
+}
+
+cpython::FrameHandler FrameRun::handler(const Entry* entry) const {
+    const bool is_told_false = entry != nullptr && entry->captures_calls && entry->is_for_compilers;
+    if (is_told_false || role_ == FrameRole::CalledUncompiled) return handle_called_uncompiled;
+    const bool is_library = entry != nullptr && is_library_code(cpython::function_of(frame_));
+    return is_library ? handle_below_library : handle_callback;
+}
+
 [[gnu::always_inline]] inline Shared<Entry> FrameRun::find_or_capture() {
-    const bool is_main = is_main_ && at_.value == 0;
+    const bool is_main = role_ == FrameRole::Main && at_.value == 0;
     Shared<EntryPoint> point = cache_.point_at(frame_, at_, is_main);
     const Stance& stance = current_stance();
     if (stance.kind == Stance::Kind::ForceEager) return nullptr;
@@ -110,10 +129,11 @@ PyObject* FrameRun::go_on() {
             // Internal errors never propagate to the program.
             report_internal_error(cpython::code_of(frame_), error.what());
         }
-        if (entry && entry->captures_calls && !cpython::is_being_traced(thread_)) {
+        if (entry && runs_uncompiled(*entry)) {
+            if (cpython::is_being_traced(thread_)) return leave();
+            const cpython::FrameHandler handles_calls = handler(entry.get());
             entry = nullptr;
-            const bool is_library = is_library_code(cpython::function_of(frame_));
-            cpython::HookCallbacks hooked(thread_, is_library ? handle_below_library : handle_callback, &cache_);
+            cpython::HookCallbacks hooked(thread_, handles_calls, &cache_);
             return is_untouched_ ? cpython::run(thread_, frame_) : leave();
         }
         if (!entry || !entry->is_captured || is_idle(*entry)) return leave();
@@ -325,7 +345,7 @@ Stepped FrameRun::step_for_real(bool runs_callbacks) {
         Executing executing(thread_, frame_, code_[at_].offset);
         if (code_[at_].op == bytecode::Op::ForIter) runs_callbacks = may_run_callbacks(cpython::stack(frame_).back());
         std::optional<cpython::HookCallbacks> hooked;
-        if (runs_callbacks) hooked.emplace(thread_, handle_callback, &cache_);
+        if (runs_callbacks) hooked.emplace(thread_, handler(), &cache_);
         return step(frame_, code_, at_, send, this);
     } catch (const PythonError&) {
         return {Stepped::Kind::Raised, at_};
@@ -337,6 +357,7 @@ Stepped FrameRun::step_for_real(bool runs_callbacks) {
 namespace {
 
 struct Primed {
+    FrameRole role;
     EntryCache* cache;
     Exit* exit;
     std::size_t depth;
@@ -372,7 +393,7 @@ PyObject* FrameRun::handle_primed(PyThreadState* thread, cpython::Frame* frame, 
     // The trace has decoded the code, so that does not fail now; `go_on` does not throw.
     auto* primed = static_cast<Primed*>(context);
     const bytecode::Code& code = bytecode::decode(cpython::code_of(frame));
-    return FrameRun(*primed->cache, thread, frame, code, {0}).go_on(*primed->exit, primed->depth);
+    return FrameRun(*primed->cache, thread, frame, code, {0}, primed->role).go_on(*primed->exit, primed->depth);
 }
 
 Result FrameRun::run_frame_above(Exit& exit, std::size_t depth) {
@@ -382,7 +403,8 @@ Result FrameRun::run_frame_above(Exit& exit, std::size_t depth) {
     std::vector<Ref<>> given;
     for (const PlanContinuation& continuation : continuations)
         if (continuation.from >= 0) given.push_back(exit.at(continuation.from));
-    Primed primed{&cache_, &exit, depth};
+    const FrameRole role = role_ == FrameRole::CalledUncompiled ? role_ : FrameRole::Called;
+    Primed primed{role, &cache_, &exit, depth};
     Result result;
     {
         Executing executing(thread_, frame_, code_[at_].offset);
@@ -501,8 +523,16 @@ PyObject* FrameRun::handle_callback(PyThreadState* thread, cpython::Frame* frame
     return run_frame(*static_cast<EntryCache*>(context), thread, frame, /*is_main=*/false);
 }
 
+PyObject* FrameRun::handle_called_uncompiled(PyThreadState* thread, cpython::Frame* frame, void* context) {
+    PyFunctionObject* function = cpython::function_of(frame);
+    if (is_disabled(reinterpret_cast<PyObject*>(function)) || cpython::is_generator_frame(frame) || is_apply(function))
+        return cpython::run(thread, frame);
+    return run_frame_as(FrameRole::CalledUncompiled, *static_cast<EntryCache*>(context), thread, frame);
+}
+
 PySendResult FrameRun::send(void* context, PyObject* generator, PyObject* value, PyObject** result) {
     auto* self = static_cast<FrameRun*>(context);
+    if (self->role_ == FrameRole::CalledUncompiled) return PyIter_Send(generator, value, result);
     return cpython::send_with_hook(generator, value, /*is_primed=*/false, handle_generator, &self->cache_, result);
 }
 

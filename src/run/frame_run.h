@@ -1,11 +1,13 @@
 /// Executes a real frame: entries where possible, single instructions between them.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "bytecode/code.h"
+#include "cpython/hook.h"
 #include "cpython/tracing.h"
 #include "effect/plan_registers.h"
 #include "run/cache.h"
@@ -46,6 +48,15 @@ PyObject* run_frame(EntryCache& cache, PyThreadState* thread, cpython::Frame* fr
 /// Resumes a coroutine, or a generator, and captures what it does until it is suspended.
 PySendResult send_captured(EntryCache& cache, PyObject* coroutine, PyObject* value, PyObject** result);
 
+/// Who executes a frame.
+enum class FrameRole : std::uint8_t {
+    Main,    // the caller of the compiled callable, whose frame it is
+    Called,  // a function that runs captured in parts, or is disabled without what it calls
+    /// A function that runs uncompiled because it raises where `is_compiling()` is True, or one that it calls: what asks
+    /// for that has to be told False.
+    CalledUncompiled,
+};
+
 class FrameRun {
   public:
     /// Evaluates the frame of a generator or coroutine that is resumed. `context` is the cache.
@@ -53,7 +64,7 @@ class FrameRun {
 
     /// For a frame that is about to execute the instruction `at` of its code.
     FrameRun(EntryCache& cache, PyThreadState* thread, cpython::Frame* frame, const bytecode::Code& code,
-             bytecode::Index at, bool is_main = false);
+             bytecode::Index at, FrameRole role = FrameRole::Called);
 
     /// Continues until the frame is done and returns its result. Does not throw: after an internal error, CPython
     /// continues with the frame from its current instruction.
@@ -84,6 +95,10 @@ class FrameRun {
     PyObject* raise_here();
     /// Whether the frame only has to return, as that of a caller after a graph break often has.
     bool is_done() const;
+    /// Whether it runs uncompiled, while the functions that it calls are captured.
+    bool runs_uncompiled(const Entry& entry) const;
+    /// What handles the functions that the frame calls.
+    cpython::FrameHandler handler(const Entry* entry = nullptr) const;
     /// Whether too many captures in a row had no graph; then the frame runs uncompiled from now on.
     bool is_idle(const Entry& entry);
 
@@ -94,6 +109,7 @@ class FrameRun {
     /// For frames below a function of a library that runs uncompiled: other functions of libraries do so too.
     static PyObject* handle_below_library(PyThreadState* thread, cpython::Frame* frame, void* context);
     static PyObject* run_library(PyThreadState* thread, cpython::Frame* frame, void* context);
+    static PyObject* handle_called_uncompiled(PyThreadState* thread, cpython::Frame* frame, void* context);
     static PySendResult send(void* context, PyObject* generator, PyObject* value, PyObject** result);
 
     EntryCache& cache_;
@@ -101,7 +117,7 @@ class FrameRun {
     cpython::Frame* frame_;
     const bytecode::Code& code_;
     bytecode::Index at_;
-    bool is_main_;  // the frame of the compiled callable itself
+    FrameRole role_;
     /// The trace function of `sys.settrace` when the frame started.
     cpython::TraceFunction traced_by_;
     /// The frame starts in its middle: profilers have not received its call event yet.

@@ -296,6 +296,15 @@ void announce(const EntryCache& cache, bool is_main) {
 
 }  // namespace
 
+namespace {
+
+/// Whether anything is lost if no more calls are captured.
+bool has_graphs(const EntryPoint& point) {
+    return std::ranges::any_of(point.entries(), [](const Shared<Entry>& entry) { return entry->has_graph(); });
+}
+
+}  // namespace
+
 Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Frame* frame, bytecode::Index at,
                               bool is_main, const Ref<>& forced_backend) {
     if (is_main && takes_over_orphan(cache, frame, forced_backend))
@@ -320,7 +329,7 @@ Shared<Entry> capture_missing(EntryCache& cache, EntryPoint& point, cpython::Fra
     if (!point.is_empty()) refuse_recompile(point, frame, at);
     if (!has_room(point, frame, at, cache.options())) {
         if (must_not_run_uncompiled(cache.options())) raise_recompile_limit(point, frame, at);
-        warn_of_recompile_limit(point, frame, at);
+        if (is_main || has_graphs(point)) warn_of_recompile_limit(point, frame, at);
         return nullptr;
     }
     if (Shared<Entry> entry = captured_elsewhere(cache, frame, at, is_main, forced_backend)) {

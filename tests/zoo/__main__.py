@@ -40,7 +40,9 @@ def main() -> int:
     whole = True
     if not options.page:
         if not kept.is_of_this_python:
-            parser.error(f"{options.kept} belongs to Python {kept.python} with torch {kept.torch}: move it away, or --page")
+            parser.error(
+                f"{options.kept} belongs to Python {kept.python} with torch {kept.torch}: move it away, or --page"
+            )
         whole = _measure_all(kept, options)
     page.write(ROOT / "docs" / "models.md", kept)
     print("Everything was measured." if whole else "The time is over: the same command goes on.")

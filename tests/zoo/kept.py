@@ -17,12 +17,10 @@ Row = dict[str, Any]
 class Kept:
     """The rows of each library's models, and the versions of Python and PyTorch that they belong to."""
 
-    def __init__(self, path: Path, again: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        running = {"python": platform.python_version(), "torch": torch.__version__}
-        kept = {**running, "libraries": {}}
-        if path.exists() and not again:
-            kept = json.loads(path.read_text())
+        running = {"python": platform.python_version(), "torch": str(torch.__version__)}
+        kept = json.loads(path.read_text()) if path.exists() else {**running, "libraries": {}}
         self.python: str = kept["python"]
         self.torch: str = kept["torch"]
         self.libraries: dict[str, dict[str, Any]] = kept["libraries"]

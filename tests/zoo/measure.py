@@ -13,6 +13,7 @@ import numpy
 import torch
 
 from tests.models.comparing import tensors
+from tests.support.counting import Counting
 
 Makers = Callable[[str], Iterator[Callable[[], tuple[torch.nn.Module, dict[str, Any]]]]]
 
@@ -23,21 +24,11 @@ class Outcome:
 
     graphs: int = 0
     breaks: int = 0
+    operations: int = 0  # that ran in graphs, in the last call
     same: str = "-"  # yes bit by bit, close, no; compared with uncompiled
     error: str = ""
     seconds: float = 0  # of the first call
     reasons: dict[str, int] = field(default_factory=dict)  # of the graph breaks
-
-
-class Counting:
-    """A backend that runs the graphs that it gets, and counts those with operations."""
-
-    def __init__(self) -> None:
-        self.graphs = 0
-
-    def __call__(self, graph_module: Any, example_inputs: Any) -> Any:
-        self.graphs += any(node.op.startswith("call") for node in graph_module.graph.nodes)
-        return graph_module
 
 
 def preload(engines: Sequence[str]) -> None:
@@ -83,12 +74,14 @@ def _capture(make: Callable[[], tuple[torch.nn.Module, dict[str, Any]]], trainin
     began = time.perf_counter()
     try:
         for _ in range(2):
+            backend.executed = 0
             expected, actual = _run(uncompiled, inputs, training), _run(compiled, inputs, training)
             outcome.seconds = outcome.seconds or round(time.perf_counter() - began, 2)
             outcome.same = worse(outcome.same, sameness(expected, actual))
     except Exception as error:  # noqa: BLE001
         outcome.error = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
-    outcome.graphs, outcome.breaks, outcome.reasons = backend.graphs, sum(reasons.values()), dict(reasons)
+    outcome.graphs, outcome.operations = backend.compiled, backend.executed
+    outcome.breaks, outcome.reasons = sum(reasons.values()), dict(reasons)
     return outcome
 
 

@@ -12,7 +12,8 @@ _HEAD = """# Models
 Models of libraries, made small, with random weights, captured by TorchDynamo and by Stator: called twice in eval and in training (forward and backward), each in
 a process of its own on a CPU. `python -m tests.zoo` measures them and writes this page. It was measured with Python {python} and torch {torch}.
 
-A cell has the number of graphs with operations and, in parentheses, of graph breaks. *Same* compares Stator's results, and in training the gradients, with those of the
+A cell has the number of graphs with operations and, in parentheses, of graph breaks; where the model was not captured in one graph, then the operations that ran in
+graphs in the second call. TorchDynamo needs few graphs where it leaves a whole loop uncompiled, and then runs few operations in them. *Same* compares Stator's results, and in training the gradients, with those of the
 uncompiled model: `yes` is bit by bit, `close` up to rounding. The backend runs the graphs as they are.
 """
 _COLUMNS = ("model", "eval: TorchDynamo", "Stator", "training: TorchDynamo", "Stator", "same, eval", "training")
@@ -30,7 +31,7 @@ def write(path: Path, kept: Kept) -> None:
 
 def _section(title: str, rows: dict[str, Row]) -> str:
     measured = {name: row for name, row in sorted(rows.items()) if "stator" in row}
-    lines = [f"## {title}", "", _summary(measured, len(rows)), ""]
+    lines = [f"## {title}", "", _summary(measured, sum("uncompiled" in row for row in rows.values())), ""]
     lines += ["| " + " | ".join(_COLUMNS) + " |", "| " + " | ".join("---" for _ in _COLUMNS) + " |"]
     lines += ["| " + " | ".join(_cells(name, row)) + " |" for name, row in measured.items()]
     for engine, title in (("stator", "Stator"), ("dynamo", "TorchDynamo")):
@@ -44,8 +45,8 @@ def _summary(rows: dict[str, Row], tried: int) -> str:
     whole = {engine: sum(_is_whole(row, engine) for row in rows.values()) for engine in ("dynamo", "stator")}
     wrong = sum(any(one["same"] == "no" for one in _outcomes(row, "stator").values()) for row in rows.values())
     beside = [row for row in rows.values() if "dynamo" in row]
-    more = sum(_needs_more(row) for row in beside)
-    fewer = sum(_needs_more(row, "stator", "dynamo") for row in beside)
+    more = sum(_captures_more(row) for row in beside)
+    fewer = sum(_captures_more(row, "dynamo", "stator") for row in beside)
     said = (
         f"Of {tried} models {len(rows)} run uncompiled with the inputs that the script makes and were captured by Stator: "
         f"{whole['stator']} of them in one graph in both modes, {wrong} with another result."
@@ -53,14 +54,14 @@ def _summary(rows: dict[str, Row], tried: int) -> str:
     if beside:
         said += (
             f" {len(beside)} were also captured by TorchDynamo: {whole['dynamo']} of them in one graph in both modes, {_failures(beside, 'dynamo')} fail there and "
-            f"{_failures(beside, 'stator')} here; {more} have more graphs here than there, {fewer} fewer."
+            f"{_failures(beside, 'stator')} here; of {more} more operations run in graphs here than there, of {fewer} fewer."
         )
     return said
 
 
 def _outcomes(row: Row, engine: str) -> dict[str, dict[str, Any]]:
     found = row.get(engine, {})
-    failed = {"graphs": 0, "breaks": 0, "same": "-", "error": found.get("error", ""), "reasons": {}}
+    failed = {"graphs": 0, "breaks": 0, "operations": 0, "same": "-", "error": found.get("error", ""), "reasons": {}}
     return {mode: found.get(mode) or failed for mode in _MODES}
 
 
@@ -74,10 +75,11 @@ def _failures(rows: list[Row], engine: str) -> int:
     return sum(any(one["error"] for one in _outcomes(row, engine).values()) for row in rows)
 
 
-def _needs_more(row: Row, fewer: str = "dynamo", more: str = "stator") -> bool:
-    there, here = _outcomes(row, fewer), _outcomes(row, more)
+def _captures_more(row: Row, more: str = "stator", fewer: str = "dynamo") -> bool:
+    one, other = _outcomes(row, more), _outcomes(row, fewer)
     return any(
-        not there[mode]["error"] and not here[mode]["error"] and here[mode]["graphs"] > there[mode]["graphs"] for mode in _MODES
+        not one[mode]["error"] and not other[mode]["error"] and one[mode]["operations"] > other[mode]["operations"]
+        for mode in _MODES
     )
 
 
@@ -93,16 +95,21 @@ def _cells(name: str, row: Row) -> list[str]:
 def _graphs(one: dict[str, Any]) -> str:
     if one["error"]:
         return "fails"
-    return f"{one['graphs']} ({one['breaks']})" if one["breaks"] else str(one["graphs"])
+    if one["graphs"] == 1 and not one["breaks"]:
+        return "1"
+    return f"{one['graphs']} ({one['breaks']}), {one['operations']}"
 
 
 def _remarks(name: str, row: Row, engine: str) -> list[str]:
     """Why the graph of the model was broken, and how it failed; the modes of a model mostly say the same."""
     said: dict[str, list[str]] = {}
     for mode, one in _outcomes(row, engine).items() if engine in row else ():
-        for text in ([f"`{_plain(one['error'])}`"] if one["error"] else [*map(_plain, one["reasons"])]):
+        for text in [f"`{_plain(one['error'])}`"] if one["error"] else [*map(_plain, one["reasons"])]:
             said.setdefault(text, []).append(mode)
-    return [f"- {name}" + ("" if len(modes) == len(_MODES) else f", {modes[0]}") + f": {text}" for text, modes in said.items()]
+    return [
+        f"- {name}" + ("" if len(modes) == len(_MODES) else f", {modes[0]}") + f": {text}"
+        for text, modes in said.items()
+    ]
 
 
 def _plain(text: str) -> str:

@@ -1,11 +1,17 @@
 """The script that captures all models, on one of them, and what it says of results that differ."""
 
+import json
+import time
+
 import pytest
 import torch
 
 from bench.models import installed
 from tests.support.processes import fresh
-from tests.zoo import measure, page
+from tests.zoo import measure, page, processes
+from tests.zoo.kept import Kept
+
+WHOLE = {"graphs": 1, "breaks": 0, "operations": 9, "same": "yes", "error": "", "seconds": 0.1, "reasons": {}}
 
 
 @pytest.mark.skipif(not installed("transformers"), reason="transformers is not installed")
@@ -13,21 +19,65 @@ def test_a_model_is_made_small_and_captured(tmp_path) -> None:
     # (In a process of its own: after a backward pass PyTorch refuses to train in forks.)
     printed = fresh(
         """
-import pathlib, sys
-from tests.zoo import measure, transformers
+import json, pathlib, sys
+from tests.zoo import measure, processes, transformers
 
-folder = pathlib.Path(sys.argv[1])
-print(measure.run_apart(measure.first_that_runs, (transformers.makers, "llama"), 600, folder))
-print(measure.run_apart(measure.capture, (transformers.makers, "llama", 0, "stator"), 600, folder))
+def answer(job, *arguments):
+    return processes.run_apart(job, arguments, 600, pathlib.Path(sys.argv[1]))
+
+found = answer(measure.first_that_runs, transformers.makers, "llama")
+print(json.dumps([found, answer(measure.capture, transformers.makers, "llama", 0, "stator")]))
 """,
         str(tmp_path),
     )
-    whole = {"graphs": 1, "breaks": 0, "same": "yes", "error": ""}
-    assert [eval(line) for line in printed.splitlines()] == [{"number": 0}, {"eval": whole, "training": whole}]
+    found, captured = json.loads(printed)
+    assert found == {"number": 0}
+    for one in captured.values():
+        assert one.pop("seconds") > 0 and one.pop("operations") > 50
+        assert one == {"graphs": 1, "breaks": 0, "same": "yes", "error": "", "reasons": {}}
 
 
 def test_a_process_that_ends_is_an_error(tmp_path) -> None:
-    assert measure.run_apart(exit, (3,), 600, tmp_path) == {"error": "the process ended with 3"}
+    assert processes.run_apart(exit, (3,), 600, tmp_path) == {"error": "the process ended with 3"}
+
+
+def test_a_process_that_does_not_end_is_an_error(tmp_path) -> None:
+    assert processes.run_apart(time.sleep, (600,), 0.1, tmp_path) == {"error": "no end after 0 s"}
+
+
+def test_what_is_not_done_in_time_is_done_by_the_next_run(tmp_path) -> None:
+    """Several at a time: one that takes too long is killed, and nothing is said of it."""
+    answers = {}
+
+    def steps(name: str, job) -> processes.Steps:
+        if name not in answers:
+            first = yield processes.Job(job, (), 600)
+            answers[name] = first, (yield processes.Job(dict, (), 600))
+
+    def slowly() -> dict:
+        time.sleep(600)
+        return {}
+
+    def run(slow) -> bool:
+        seconds = 2 if slow is slowly else 600
+        return processes.Processes(tmp_path, 2, seconds).run(
+            steps(*one) for one in [("a", dict), ("b", slow), ("c", dict)]
+        )
+
+    assert not run(slowly) and "b" not in answers
+    assert run(dict) and answers == dict.fromkeys("abc", ({}, {}))
+
+
+def test_what_was_measured_is_kept(tmp_path) -> None:
+    path = tmp_path / "build" / "zoo.json"
+    one = Kept(path)
+    one.rows("torch", "torch")["a"] = {"uncompiled": {"number": 0}}
+    one.save()
+    again = Kept(path)
+    assert again.is_of_this_python and again.rows("torch", "torch") == {"a": {"uncompiled": {"number": 0}}}
+    path.write_text(path.read_text().replace(torch.__version__, "1.0"))
+    assert not Kept(path).is_of_this_python
+    assert Kept(path).rows("torch", "torch") == {}  # of another version of the library
 
 
 def test_results_are_compared() -> None:
@@ -42,14 +92,46 @@ def test_results_are_compared() -> None:
 
 
 def test_the_page_counts_models(tmp_path) -> None:
-    whole = {"graphs": 1, "breaks": 0, "same": "yes", "error": ""}
-    broken = {"graphs": 3, "breaks": 2, "same": "close", "error": ""}
-    rows = {
-        "one": {"stator": {"eval": whole, "training": whole}, "dynamo": {"eval": whole, "training": whole}},
-        "two": {"stator": {"eval": whole, "training": broken}, "dynamo": {"eval": whole, "training": whole}},
-        "three": {"uncompiled": {"error": "TypeError"}},
+    broken = {
+        **WHOLE,
+        "graphs": 3,
+        "breaks": 2,
+        "operations": 7,
+        "same": "close",
+        "reasons": {"print() | is\ncalled": 2},
     }
-    page.write(tmp_path / "models.md", {"torch": rows})
+    kept = Kept(tmp_path / "zoo.json")
+    kept.rows("torch", "torch").update(
+        one={"uncompiled": {"number": 0}, "stator": {"eval": WHOLE, "training": WHOLE}, "dynamo": {"error": "a|b"}},
+        two={
+            "uncompiled": {"number": 0},
+            "stator": {"eval": WHOLE, "training": broken},
+            "dynamo": {"eval": WHOLE, "training": WHOLE},
+        },
+        three={"uncompiled": {"error": "TypeError"}},
+        four={},
+    )
+    page.write(tmp_path / "models.md", kept)
     text = (tmp_path / "models.md").read_text()
-    assert "Of 3 model types 2 run uncompiled" in text and "1 have more graph breaks here than there" in text
-    assert "| two | 1 | 1 | 1 | 3 (2) | yes | close |" in text
+    assert f"with Python {kept.python} and torch {torch.__version__}." in text
+    assert "Of 3 models 2 run uncompiled" in text and "1 of them in one graph in both modes" in text
+    assert "of 0 more operations run in graphs here than there, of 1 fewer" in text
+    assert "| one | fails | 1 | fails | 1 | yes | yes |" in text
+    assert "| two | 1 | 1 | 1 | 3 (2), 7 | yes | close |" in text
+    assert "- two, training: print() / is called" in text and "- one: `a/b`" in text
+
+
+@pytest.mark.skipif(not installed("torch_geometric"), reason="torch_geometric is not installed")
+def test_other_libraries(tmp_path) -> None:
+    printed = fresh(
+        """
+import json, pathlib, sys
+from tests.zoo import measure, processes, torch_geometric
+
+assert "SAGEConv" in torch_geometric.names()
+found = processes.run_apart(measure.first_that_runs, (torch_geometric.makers, "SAGEConv"), 600, pathlib.Path(sys.argv[1]))
+print(json.dumps(found))
+""",
+        str(tmp_path),
+    )
+    assert "number" in json.loads(printed)

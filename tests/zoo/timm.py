@@ -10,7 +10,24 @@ import torch
 import tests.support.torchvision_stand_in  # noqa: F401 - before timm
 
 DISTRIBUTION = "timm"
-_SMALL_WORDS = ("test", "atto", "femto", "pico", "zepto", "nano", "xxs", "xxt", "mini", "tiny", "_s0", "_b0", "small", "xs", "18", "10")
+_SMALL_WORDS = (
+    "test",
+    "atto",
+    "femto",
+    "pico",
+    "zepto",
+    "nano",
+    "xxs",
+    "xxt",
+    "mini",
+    "tiny",
+    "_s0",
+    "_b0",
+    "small",
+    "xs",
+    "18",
+    "10",
+)
 _MOST_PARAMETERS = 40_000_000
 
 

@@ -28,7 +28,16 @@ class Layout:
 LAYOUTS = tuple(Layout(everything, other_order) for other_order in (False, True) for everything in (False, True))
 
 # What a model needs, though its signature has a default for it.
-_NEEDED = ("decoder_input_ids", "input_features_mask", "grid_thw", "bbox", "actions", "rewards", "returns_to_go", "timesteps")
+_NEEDED = (
+    "decoder_input_ids",
+    "input_features_mask",
+    "grid_thw",
+    "bbox",
+    "actions",
+    "rewards",
+    "returns_to_go",
+    "timesteps",
+)
 
 
 def inputs_of(model_class: Any, config: Any, layout: Layout) -> dict[str, Any]:
@@ -38,9 +47,7 @@ def inputs_of(model_class: Any, config: Any, layout: Layout) -> dict[str, Any]:
     main = getattr(model_class, "main_input_name", "input_ids")
     wanted = {name for name, one in parameters.items() if one.default is one.empty}
     wanted |= {main, *_NEEDED} | ({"input_ids"} if main == "pixel_values" else set())
-    return {
-        name: make() for name, make in made.items() if name in parameters and (layout.everything or name in wanted)
-    }
+    return {name: make() for name, make in made.items() if name in parameters and (layout.everything or name in wanted)}
 
 
 def _text(config: Any) -> Made:
@@ -78,7 +85,9 @@ def _images(config: Any, layout: Layout, parameters: Any) -> Made:
             return patches()
         if "spatial_shapes" in parameters or "pixel_position_ids" in parameters:
             return torch.randn(2, count, channels * patch * patch)
-        return torch.randn(2, frames, channels, side, side) if layout.other_order else torch.randn(2, channels, side, side)
+        return (
+            torch.randn(2, frames, channels, side, side) if layout.other_order else torch.randn(2, channels, side, side)
+        )
 
     return {
         **dict.fromkeys(("pixel_values", "prompt_pixel_values"), pixels),

@@ -19,6 +19,7 @@ bool is_detach_in_place(graph::NodeKind kind, Borrowed<> target) {
 }  // namespace
 
 void AutogradViews::note_view(const TensorValue* view, const TensorValue* base) {
+    if (view->is_detached) return;
     auto found = views_.find(base->node);
     const bool is_of_other = found != views_.end();
     if (!view->refuses_writes && !is_of_other) return;

@@ -244,10 +244,10 @@ void GraphRecorder::note_view(Value* view, TensorValue* base, const graph::Node&
     if (auto* tensor = tensor_of(view)) {
         tensor->view_of = base;
         tensor->node->memory = memory_of(base->node);
-        if (!tracer_.modes().current().grad) tensor->refuses_writes = true;
+        histories_.note_view(tensor, maker);
+        if (!tracer_.modes().current().grad && !tensor->is_detached) tensor->refuses_writes = true;
         views_.note_view(tensor, base);
         rows_.note_part(base->node, tensor->node);
-        histories_.note_view(tensor, maker);
     } else if (SequenceValue* several = as_sequence(view)) {
         for (Value* item : several->items) {
             note_view(item, base, maker);

@@ -72,7 +72,8 @@ bool refuses_recorded_write(Tracer& tracer, TensorValue* tensor) {
             if (torch_room::read_autograd_state(tensor->outside).refuses_writes) return true;
             guard_autograd_state(tracer, tensor);
         }
-        // Autograd does not know that a detached tensor is a view.
+        // Autograd does not know that it is a view.
+        if (tensor->is_detached) return false;
         if (tensor->view_of != nullptr && tensor->view_of->meta->requires_grad && !tensor->meta->requires_grad)
             return false;
     }

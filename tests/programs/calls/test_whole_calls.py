@@ -1,11 +1,13 @@
 """Functions that are called uncompiled instead of inlined, because they would break the graph at every line."""
 
 import textwrap
+import warnings
 
 import pytest
 import torch
 
 import stator
+from tests.support.counting import counted_calls
 from tests.support.engine import CAPTURES
 from tests.support.harness import Source, T, same
 from tests.support.worlds import World
@@ -136,6 +138,48 @@ def test_fails_only_where_it_is_compiled() -> None:
         return x * 2
     """
     same(Source(textwrap.dedent(program)), T(2, 3), fullgraph=False)
+
+
+def test_what_is_called_where_it_fails_only_compiled() -> None:
+    """The parts of a model that does so are captured; a function of the library that asks for it is not."""
+    text = """
+    class Part(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 3)
+        def forward(self, x):
+            return torch.relu(self.linear(x))
+
+    def is_compiled():
+        return torch.compiler.is_compiling()
+
+    def named(name):
+        return name * 2
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = Part(), Part()
+        def forward(self, x, mask=None):
+            y = self.first(x)
+            names = [named(str(number)) for number in range(20)]
+            if mask is None and not is_compiled():
+                mask = torch.ones(3)
+            y = y * mask[None, :]
+            return self.second(y), names
+
+    model = Model()
+    def f(x):
+        return model(x)
+    """
+    same(Source(textwrap.dedent(text)), T(2, 3), fullgraph=False)
+    names: dict = {"torch": torch}
+    exec(textwrap.dedent(text), names)
+    compiled, x = stator.compile(names["model"], backend="eager"), torch.ones(2, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first, second = counted_calls(compiled, lambda: (x,), calls=2)
+    assert first.operations == second.operations == 4 and second.captures == 0
 
 
 def test_fails_compiled_or_not() -> None:

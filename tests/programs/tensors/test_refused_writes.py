@@ -168,6 +168,24 @@ def a_view_made_without_gradients(w):
     return attempt(lambda: view.add_(1)), y + 1
 
 
+@core
+def detached_without_gradients(w):
+    with torch.no_grad():
+        table = (w * 2).view(-1)
+        detached, data = table.detach(), table.data
+    detached += w.reshape(-1)
+    detached *= 2
+    data = data[:1]
+    return detached * 3, data, table
+
+
+@later_effects
+def a_view_of_what_was_detached_without_gradients(w):
+    with torch.no_grad():
+        view = (w * 2).detach()[:1]
+    return attempt(lambda: view.mul_(w[:1]))
+
+
 @later_effects
 def an_output_of_another_size(x):
     y = x.new_empty(0)
