@@ -286,12 +286,15 @@ Ref<> real_bases(Tracer& tracer, const ClassParts& parts) {
     return bases;
 }
 
-/// Instances are plain objects with attributes or exceptions: what the plan can make.
+/// Instances are plain objects with attributes, or exceptions: what the plan can make. (C code makes classes too that
+/// look as if a class statement had, but for how their objects are freed.)
 bool has_plain_instances(const PyTypeObject* model) {
-    for (; PyType_HasFeature(const_cast<PyTypeObject*>(model), Py_TPFLAGS_HEAPTYPE); model = model->tp_base)
-        if (model->tp_base == nullptr) return false;
-    return model == &PyBaseObject_Type ||
-           PyType_FastSubclass(const_cast<PyTypeObject*>(model), Py_TPFLAGS_BASE_EXC_SUBCLASS) != 0;
+    const PyTypeObject* base = model;
+    while ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+        if (base->tp_dealloc != model->tp_dealloc || base->tp_base == nullptr) return false;
+        base = base->tp_base;
+    }
+    return base == &PyBaseObject_Type || (base->tp_flags & Py_TPFLAGS_BASE_EXC_SUBCLASS) != 0;
 }
 
 bool runs_code_in_type(std::string_view name) {

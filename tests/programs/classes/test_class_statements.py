@@ -487,6 +487,8 @@ REFUSED = {
     "an enum": "class M(enum.Enum): A = 1",
     "a base with __init_subclass__": "class M(Registered): pass",
     "a subclass of dict": "class M(dict): pass",
+    "a subclass of partial": "class M(functools.partial): pass\n    y = M(torch.add, 1)(y)",
+    "a subclass of threading.local": "class M(threading.local): pass",
     "a subclass of a generic class": "class M(typing.Generic[U]): pass",
     "a NamedTuple with methods": "class M(typing.NamedTuple):\n        a: int\n        def m(self): return 1",
     "a custom descriptor": "class M: field = Field()",
@@ -499,7 +501,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_breaks_the_graph(name: str) -> None:
     text = f"""
-import dataclasses, enum, typing
+import dataclasses, enum, functools, threading, typing
 U = typing.TypeVar("U")
 made = []
 class Meta(type): pass
