@@ -407,3 +407,23 @@ else:
 def test_disabled_hooks_of_a_compiled_module():
     """They are around the graph, also with `fullgraph=True`; those of a module inside of it are graph breaks."""
     fresh(HOOKS)
+
+
+ALIVE = """
+import sys, torch, stator, weakref
+from torch import distributed
+distributed.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=0, world_size=1)
+
+@stator.compile(backend="eager", fullgraph=True)
+def program(x):
+    return x * distributed.get_world_size() + distributed.get_rank()
+
+assert program(torch.ones(2)).tolist() == program(torch.ones(2)).tolist() == [1, 1]
+group = weakref.ref(distributed.group.WORLD)
+distributed.destroy_process_group()
+assert group() is None
+"""
+
+
+def test_a_process_group_is_not_kept_alive(tmp_path):
+    fresh(ALIVE, str(tmp_path / "store"))

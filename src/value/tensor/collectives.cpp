@@ -12,6 +12,7 @@
 #include "torch/dtypes.h"
 #include "value/kinds/function.h"
 #include "value/kinds/sequence.h"
+#include "value/kinds/weak.h"
 #include "value/protocol/operations.h"
 #include "value/tensor/tensor.h"
 #include "value/torch_modes.h"
@@ -23,12 +24,13 @@ namespace {
 
 // --- process groups
 
-/// The process group, guarded by identity; null if the value is none.
+/// The process group, guarded by identity, which does not keep it alive; null if the value is none.
 PyObject* group_of(Tracer& tracer, Value* value) {
     static PyTypeObject* const group_class = imported_class("torch._C._distributed_c10d", "ProcessGroup");
     PyObject* const group = value == nullptr ? nullptr : value->object();
     if (group == nullptr || PyType_IsSubtype(Py_TYPE(group), group_class) == 0) return nullptr;
-    if (value->source != nullptr) tracer.guard({GuardKind::Identity, value->source, group});
+    if (value->source != nullptr && guard_weakly(tracer, value) == nullptr)
+        tracer.guard({GuardKind::Identity, value->source, group});
     return group;
 }
 
