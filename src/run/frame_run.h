@@ -52,8 +52,8 @@ PySendResult send_captured(EntryCache& cache, PyObject* coroutine, PyObject* val
 enum class FrameRole : std::uint8_t {
     Main,    // the caller of the compiled callable, whose frame it is
     Called,  // a function that runs captured in parts, or is disabled without what it calls
-    /// A function that runs uncompiled because it raises where `is_compiling()` is True, or one that it calls: what asks
-    /// for that has to be told False.
+    /// A function that runs uncompiled because it raises where `is_compiling()` is True, or one that it calls: what
+    /// asks for that has to be told False.
     CalledUncompiled,
 };
 
