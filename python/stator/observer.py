@@ -15,6 +15,7 @@ Backends call `graph(graph_module, example_inputs)`.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import weakref
@@ -83,6 +84,8 @@ class Observer:
         except BaseException:
             # The engine does not call `ended` for it. The exception may be an interrupt.
             _leave_events(running)
+            if running.metrics is not None:
+                running.metrics.__exit__(*sys.exc_info())
             running.contexts.close()
             raise
         self._stack().append(running)

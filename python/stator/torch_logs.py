@@ -57,6 +57,7 @@ class CaptureLog:
     # Where each guard is first needed, if a log is on that tells.
     needed: dict[str, Stack] = field(default_factory=dict)
     shape_env: Any = None
+    is_traced: bool = False
     _told_breaks: list[dict[str, Any]] = field(default_factory=list)
 
     def began(self) -> int:
@@ -86,6 +87,7 @@ class CaptureLog:
 
     def traced(self, report: dict[str, Any]) -> None:
         """Before the backend compiles the graph, or when there is none."""
+        self.is_traced = True
         if "trace" in report:
             self.needed = trace_logs.tell(report["trace"])
             _needed.setdefault(self.code, {}).update(self.needed)
@@ -109,7 +111,7 @@ class CaptureLog:
 
     def captured(self, report: dict[str, Any]) -> None:
         """At the end, with the whole report."""
-        if not self.needed and not self._told_breaks:
+        if not self.is_traced:
             self.traced(report)
         for entry in report["entries"]:
             if _is_on(_bytecode):

@@ -262,6 +262,7 @@ Shared<Entry> capture_new(EntryCache& cache, EntryPoint& point, cpython::Frame* 
         for (const Shared<Entry>& other : std::vector(point.entries())) {
             report.recompiled.push_back(other->explain(frame));
             report.compile_ids.push_back(other->compile_id);
+            if (!report.has_texts) break;  // the metrics have only the first
         }
     observed.tell_of_recompile(report);
     // Owned here, because a reset may happen meanwhile.

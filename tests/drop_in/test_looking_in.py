@@ -125,6 +125,7 @@ def test_metrics_of_a_compiler_count_parameters(dynamic):
     assert metrics.stack_trace[-1].startswith("Line: ") and "Name: forward" in metrics.stack_trace[-1]
 
 
+@pytest.mark.filterwarnings("ignore:A graph of")  # runs as it was captured
 @pytest.mark.parametrize("is_suppressed", [False, True])
 def test_metrics_of_a_backend_that_fails(is_suppressed):
     def failing(graph_module, inputs):
