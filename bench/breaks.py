@@ -91,6 +91,97 @@ class Printing(nn.Module):
         return y * 2
 
 
+def in_with(x: Tensor) -> Tensor:
+    with torch.no_grad():
+        y = x + 1
+        n = opaque(y)
+        return y * n
+
+
+def in_try(x: Tensor) -> Tensor:
+    y = x + 1
+    try:
+        y = y * opaque(y)
+    finally:
+        y = y - 1
+    return y
+
+
+def raised(x: Tensor) -> Tensor:
+    y = x + 1
+    try:
+        raise_for(y)
+    except KeyError:
+        y = y * 2
+    return y
+
+
+@torch._dynamo.disable
+def raise_for(x: Tensor) -> None:
+    raise KeyError("no")
+
+
+def parts(x: Tensor) -> Iterator[Tensor]:
+    for k in range(10):
+        y = x * k
+        opaque(y)
+        yield y + 1
+
+
+def generator(x: Tensor) -> Tensor:
+    for part in parts(x):
+        x = x + part
+    return x
+
+
+def delegated(x: Tensor) -> Iterator[Tensor]:
+    yield from parts(x)
+
+
+def generator_of_generator(x: Tensor) -> Tensor:
+    return torch.cat([part * 2 for part in delegated(x)])
+
+
+def closure(x: Tensor) -> Tensor:
+    scale = 2
+
+    def scaled(y: Tensor) -> Tensor:
+        return y * scale * opaque(y)
+
+    return scaled(x + 1) + scaled(x)
+
+
+class Deep(nn.Module):
+    """Modules in modules, the innermost of which breaks."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.inner = Deep(depth - 1) if depth > 0 else Printing()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x + 1) * 2
+
+
+class Measured(nn.Module):
+    """A block of linear layers that looks at its result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layers(x)
+        return y / y.abs().max().item()
+
+
+def loop_of_items(x: Tensor) -> Tensor:
+    total = 0.0
+    for _ in range(20):
+        x = x * 0.5 + 1
+        total += x.sum().item()
+    return x * total
+
+
 @dataclass(frozen=True)
 class Breaking:
     """A program, how often it breaks, and how many times less than under torch._dynamo it has to cost."""
@@ -120,6 +211,17 @@ PROGRAMS = (
     ),
     Breaking("a loop of 100 calls", lambda: (loop, input_tensor()), 100, Goal(10, 20)),
     Breaking("a loop of 100 branches", lambda: (loop_of_branches, input_tensor()), 100, Goal(10, 20)),
+    Breaking("in a with block", lambda: (in_with, input_tensor()), 1),
+    Breaking("in a try block", lambda: (in_try, input_tensor()), 1),
+    Breaking("a function that raises", lambda: (raised, input_tensor()), 1),
+    Breaking("a generator", lambda: (generator, input_tensor()), 10),
+    Breaking("a generator of a generator", lambda: (generator_of_generator, input_tensor()), 10),
+    Breaking("a closure", lambda: (closure, input_tensor()), 2),
+    Breaking("5 modules deep", lambda: (Deep(5), input_tensor()), 1),
+    Breaking("a block of linear layers", lambda: (Measured(), input_tensor()), 1),
+    Breaking("4 blocks of linear layers", lambda: (nn.Sequential(*(Measured() for _ in range(4))), input_tensor()), 4),
+    Breaking("a loop over modules", lambda: (nn.Sequential(*(Deep(1) for _ in range(5))), input_tensor()), 5),
+    Breaking("a loop of 20 items", lambda: (loop_of_items, input_tensor()), 20),
 )
 
 

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <map>
 #include <string_view>
+#include <vector>
 
 #include "base/names.h"
 #include "base/python_error.h"
@@ -35,8 +36,15 @@ bool is_being_imported(PyObject* module) {
 }  // namespace
 
 PyObject* module_of_settings(const char* name) {
+    // Asking whether its import has ended takes longer than all else here, and the answer stays the same.
+    static auto* const imported = new std::vector<Ref<>>();
     PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), interned(name));
-    return module == nullptr || is_being_imported(module) ? nullptr : module;
+    if (module == nullptr) return nullptr;
+    for (const Ref<>& known : *imported)
+        if (known.get() == module) return module;
+    if (is_being_imported(module)) return nullptr;
+    imported->push_back(Ref<>::share(module));
+    return module;
 }
 
 Ref<> setting_of(PyObject* settings, const char* name) {

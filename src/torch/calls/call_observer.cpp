@@ -72,6 +72,7 @@ void CallObserver::Observed::start(const at::RecordFunction& function) {
     const bool is_inner = open != kNone;
     if (unrecorded > 0 || (is_inner && !calls[open].is_composite)) {
         ++unrecorded;
+        if (++unasked == kFewUnasked) at::enableRecordFunction(false);
         return;
     }
     // The name alone: `operator_schema` would copy all arguments' names, types and defaults.
@@ -94,24 +95,27 @@ void CallObserver::Observed::start(const at::RecordFunction& function) {
                      .is_below_autograd = is_below_autograd,
                      .parent = open});
     open = calls.size() - 1;
-    // Nobody asks for what an operator with a kernel of its own calls.
-    if (!calls[open].is_composite) at::enableRecordFunction(false);
 }
 
 void CallObserver::Observed::end(const at::RecordFunction& function) {
     if (unrecorded > 0) {
-        --unrecorded;
+        if (--unrecorded == 0 && (open == kNone || calls[open].is_composite)) ask_again();
         return;
     }
     if (open == kNone) return;
     Call& call = calls[open];
-    if (!call.is_composite) at::enableRecordFunction(true);
+    ask_again();
     call.outputs = function.outputs();
     call.has_ended = true;
     open = call.parent;
 }
 
+void CallObserver::Observed::ask_again() {
+    if (std::exchange(unasked, 0) >= kFewUnasked) at::enableRecordFunction(true);
+}
+
 void CallObserver::Observed::begin() {
+    ask_again();
     calls.clear();
     open = kNone;
     unrecorded = 0;

@@ -33,12 +33,17 @@ struct CallObserver::Observed {
     // The open calls are those up to `open`, and so many inside of it that are not recorded.
     std::size_t open = kNone;
     int unrecorded = 0;
+    /// How many calls an operator with a kernel of its own has made: nobody asks for them. Telling PyTorch so takes as
+    /// long as being told of a few of them.
+    int unasked = 0;
+    static constexpr int kFewUnasked = 3;
     Observed* outer = nullptr;
     c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
     bool with_grad = true;
 
     void start(const at::RecordFunction& function);
     void end(const at::RecordFunction& function);
+    void ask_again();
     void begin();
 };
 
