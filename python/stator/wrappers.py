@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 
-def _code_inside(function: Any, name: str) -> CodeType:
-    return next(one for one in function.__code__.co_consts if isinstance(one, CodeType) and one.co_name == name)
+def _code_inside(function: Any, name: str) -> CodeType | None:
+    inside = (one for one in function.__code__.co_consts if isinstance(one, CodeType) and one.co_name == name)
+    return next(inside, None)
 
 
 CODE_OF_DISABLED = _code_inside(torch._disable_dynamo, "inner")
@@ -24,7 +25,8 @@ def exported_constructor(function: FunctionType) -> Any:
     from torch._export.wrappers import mark_subclass_constructor_exportable_experimental as mark
 
     held = getattr(function, "__wrapped__", None)
-    return held if getattr(held, "__code__", None) is _code_inside(mark, "wrapper") else None
+    code = getattr(held, "__code__", None)
+    return held if code is not None and code is _code_inside(mark, "wrapper") else None
 
 
 def maker(*arguments: Any, **keywords: Any) -> Callable[[], torch.Tensor]:

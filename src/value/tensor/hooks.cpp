@@ -8,6 +8,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/objects.h"
 #include "effect/plan.h"
 #include "torch/known.h"
 #include "value/deferred_graph.h"
@@ -270,10 +271,22 @@ Value* hook_in_transform(Tracer& tracer, TensorValue* tensor, Value* hook) {
     return tracer.make<HandleValue>(tensor, hook, nullptr);
 }
 
+/// Whether a class replaces what operations on tensors do. (Most wrapper subclasses have PyTorch's function that does
+/// nothing.)
+bool has_own_torch_function(PyTypeObject* type) {
+    static PyObject* const name = interned("__torch_function__");
+    static PyObject* const disabled = imported("torch._C", "_disabled_torch_function_impl");
+    PyObject* const own = cpython::lookup_in_mro(type, name);
+    return own != disabled && own != cpython::lookup_in_mro(torch_room::known().tensor_class, name);
+}
+
 /// A hook on a result of a wrapper subclass gets a gradient of such a class, which only PyTorch can make.
 Value* hook_on_wrapper(Tracer& tracer, TensorValue* tensor, Value* hook) {
     const std::string name = "a hook on a result of class " + type_name(tensor->meta->python_class);
     if (tracer.deferred_graphs().is_open()) refuse(tracer, name + " in a backward pass or a higher-order operation");
+    // (A compiler traces the hook where the `__torch_function__` of subclasses is switched off.)
+    if (tracer.run_by() == Tracer::RunBy::Compiler && has_own_torch_function(tensor->meta->python_class))
+        refuse(tracer, name + ", which has a __torch_function__");
     tracer.recorder().emit_effect(own_registration(tracer, hook, name), Arguments::of(tensor));
     return tracer.make<HandleValue>(tensor, hook, nullptr);
 }

@@ -195,6 +195,23 @@ def test_a_hook_with_side_effects_on_a_result_breaks_the_graph(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_a_hook_on_a_result_of_a_class_with_a_torch_function(backend):
+    """A compiler would trace the hook without it."""
+
+    def program(x):
+        y = x * 2
+        y.register_hook(lambda gradient: torch.sin(gradient))
+        return y * 2
+
+    compiled = stator.compile(program, backend=backend)
+    gradients = []
+    for run in (program, compiled, compiled):
+        x = Doubling(torch.ones(2), torch.zeros(2)).requires_grad_()
+        gradients.append(torch.autograd.grad(run(x).sum(), x)[0])
+    assert parts(gradients[0]) == parts(gradients[1]) == parts(gradients[2])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_class_whose_constructor_export_sees(backend):
     """PyTorch wants such an `__init__` to be disabled for TorchDynamo."""
 
