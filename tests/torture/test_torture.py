@@ -9,7 +9,7 @@ from tests.torture import faults
 
 # Rounds of a second or two.
 ROUNDS = {"garbage": 2, "full_disk": 3, "recursion": 130, "keyboard_interrupts": 60, "alarms": 150, "finalizers": 60,
-          "allocations": 240, "damaged_recordings": 240}  # fmt: skip
+          "allocations": 480, "damaged_recordings": 240}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", faults.FAULTS)
