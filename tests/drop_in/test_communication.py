@@ -29,8 +29,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-def compile(model, **options):
-    return torch.compile(model, backend="aot_eager", **options)
+def compile(model, backend="eager", **options):
+    return torch.compile(model, backend=backend, **options)
 
 class Block(nn.Module):
     def __init__(self):
@@ -142,17 +142,17 @@ def compare(program: str, folder: Path) -> Counts:
 DATA_PARALLEL = """
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
-def parallel(model=Model, hook=None, **options):
+def parallel(model=Model, hook=None, backend="eager", **options):
     nets = [DistributedDataParallel(model(), **options) for _ in range(2)]
     if hook is not None:
         for net in nets:
             net.register_comm_hook(None, hook)
-    return nets[0], compile(nets[1])
+    return nets[0], compile(nets[1], backend)
 
 def halved(state, bucket):
     return default_hooks.allreduce_hook(state, bucket).then(lambda reduced: reduced.value() / 2)
 
-count("plain", lambda: train(*parallel()))
+count("plain", lambda: train(*parallel(backend="aot_eager")))
 count("buffers", lambda: train(*parallel(Normalized)))
 count("unused parameters", lambda: train(*parallel(Partial, find_unused_parameters=True)))
 count("static graph", lambda: train(*parallel(static_graph=True)))
@@ -198,7 +198,7 @@ def sharded(model):
 def with_compiled_layers(**options):
     model = Model()
     for layer in (model.first, model.second):
-        layer.compile(backend="aot_eager", **options)
+        layer.compile(backend="eager", **options)
     return sharded(model)
 
 def with_wrapped_layers(**options):
@@ -220,7 +220,7 @@ def in_checkpoints():
     model.first, model.second = checkpoint_wrapper(model.first), checkpoint_wrapper(model.second)
     return sharded(model)
 
-count("whole", lambda: train(sharded(Model()), compile(sharded(Model()))))
+count("whole", lambda: train(sharded(Model()), compile(sharded(Model()), "aot_eager")))
 count("layers", lambda: train(sharded(Model()), with_compiled_layers()))
 count("layers in one graph", lambda: train(sharded(Model()), with_compiled_layers(fullgraph=True)))
 count("wrapped layers in one graph", lambda: train(sharded(Model()), with_wrapped_layers(fullgraph=True)))
@@ -308,6 +308,7 @@ def check(function, **options):
 for whole in (reduced, largest, of_argument, gathered, listed, sums, asked):
     # (With torch._dynamo a collective that writes returns None too.)
     count(whole.__name__, lambda: check(whole, fullgraph=True))
+count("with a compiler", lambda: check(reduced, backend="aot_eager"))
 count("exchanged", lambda: check(exchanged))
 count("synchronized", lambda: check(synchronized))
 count("broadcast", lambda: check(broadcast))
@@ -327,12 +328,13 @@ def reduced(x):
     return y * 3
 
 results = []
-for function in (reduced, compile(reduced)):
+for function in (reduced, compile(reduced), compile(reduced, "aot_eager")):
     x = torch.full((3,), rank + 1.0, requires_grad=True)
     result = function(x)
     result.sum().backward()
     results.append((result.detach(), x.grad))
-torch.testing.assert_close(*results)
+for result in results[1:]:
+    torch.testing.assert_close(result, results[0])
 
 # Another group under the same name.
 def asked(x):
