@@ -26,8 +26,8 @@ void take_back(at::Tensor& place) {
 
 }  // namespace
 
-PlannedRow::PlannedRow(std::span<const PreparedStep> steps, std::size_t first, std::size_t last)
-    : steps_(steps), first_(first), last_(last) {}
+PlannedRow::PlannedRow(std::span<const PreparedStep> steps, std::size_t first, std::size_t last, SharedMemory& shared)
+    : steps_(steps), first_(first), last_(last), shared_(shared) {}
 
 /// Not before a second call, so that the first one does not wait for it.
 void PlannedRow::list_events() {
@@ -57,13 +57,20 @@ void PlannedRow::run_events(std::uint32_t from, std::uint32_t to, const Memory& 
 
 /// Somebody else has tensors of the plan: they are no longer written to. The memory lives as long as one of them.
 void PlannedRow::give_up_plan() {
+    if (plan_->block != nullptr) plan_->block->is_given_away = true;
+    if (plan_->block == shared_.block) shared_.block = nullptr;
     plan_.reset();
     is_new_ = ++attempts_ < kAttempts;
 }
 
 PlannedRow::Run::Run(PlannedRow* row, at::Tensor* values) : values_(values) {
-    if (row == nullptr || row->is_busy_) return;
+    if (row == nullptr || row->shared_.is_busy) return;
     row_ = row;
+    if (row->plan_ != nullptr && row->plan_->block != nullptr && row->plan_->block->is_given_away) {
+        // By another row, in which the same may not happen again soon.
+        row->plan_.reset();
+        row->is_new_ = true;
+    }
     if (row->plan_ != nullptr) {
         begin_plan();
     } else if (row->is_new_) {
@@ -72,7 +79,7 @@ PlannedRow::Run::Run(PlannedRow* row, at::Tensor* values) : values_(values) {
         observation_ = std::make_unique<RowObservation>(row->events_, row->first_event_, row->steps_);
     }
     if (way_ == Way::Plain) row_ = nullptr;
-    if (row_ != nullptr) row_->is_busy_ = true;
+    if (row_ != nullptr) row_->shared_.is_busy = true;
 }
 
 namespace {
@@ -96,15 +103,15 @@ void PlannedRow::Run::begin_plan() {
 
 PlannedRow::Run::~Run() {
     if (row_ == nullptr) return;
-    row_->is_busy_ = false;
+    row_->shared_.is_busy = false;
     if (has_ended_) return;
-    // The program sees what is in use.
-    if (way_ == Way::Planned) {
-        leave_plan(event_);
-        row_->give_up_plan();
-    } else if (observation_ != nullptr) {
+    if (observation_ != nullptr) {
         row_->is_new_ = ++row_->attempts_ < kAttempts;
+        return;
     }
+    // The program sees what is in use, also if the run has left the plan before.
+    if (way_ == Way::Planned) leave_plan(event_);
+    row_->give_up_plan();
 }
 
 void PlannedRow::Run::end() {
@@ -112,7 +119,7 @@ void PlannedRow::Run::end() {
     if (row_ == nullptr) return;
     if (way_ == Way::Observed) {
         row_->is_new_ = false;
-        row_->plan_ = observation_->plan();
+        row_->plan_ = observation_->plan(row_->shared_);
         return;
     }
     if (row_->plan_ == nullptr) return;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Allocator.h>
 
 #include <cstdint>
 #include <memory>
@@ -18,6 +19,19 @@ struct PreparedStep;
 struct RowPlan;
 class RowObservation;
 
+/// Memory for the planned results of one row at a time.
+struct MemoryBlock {
+    c10::DataPtr data;
+    std::size_t bytes = 0;
+    bool is_given_away = false;  // the program may have tensors in it
+};
+
+/// What the rows of a program share: they run one after the other.
+struct SharedMemory {
+    std::shared_ptr<MemoryBlock> block;  // the largest; null before the first plan
+    bool is_busy = false;                // a run uses a plan, or makes one
+};
+
 /// What happens in a run of a row, one after the other.
 struct RowEvent {
     std::uint32_t step;
@@ -28,7 +42,7 @@ struct RowEvent {
 /// The first run without autograd is observed, and the plan made of it. Later ones use the plan, one at a time.
 class PlannedRow {
   public:
-    PlannedRow(std::span<const PreparedStep> steps, std::size_t first, std::size_t last);
+    PlannedRow(std::span<const PreparedStep> steps, std::size_t first, std::size_t last, SharedMemory& shared);
     ~PlannedRow();
     PlannedRow(const PlannedRow&) = delete;
     PlannedRow& operator=(const PlannedRow&) = delete;
@@ -76,7 +90,8 @@ class PlannedRow {
     std::size_t first_, last_;
     std::vector<RowEvent> events_;
     std::vector<std::uint32_t> first_event_;  // by step, and the end
-    bool is_new_ = true, is_busy_ = false;
+    SharedMemory& shared_;
+    bool is_new_ = true;
     int attempts_ = 0;
     std::unique_ptr<RowPlan> plan_;
 };

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "torch/calls/call_observer.h"
@@ -226,7 +227,8 @@ bool tensors_of(const std::vector<c10::IValue>& outputs, std::vector<at::Tensor>
 
 }  // namespace
 
-PreparedCalls::PreparedCalls(std::size_t steps, std::uint32_t first_value) : steps_(steps), value_count_(first_value) {}
+PreparedCalls::PreparedCalls(std::size_t steps, std::uint32_t first_value)
+    : shared_(std::make_unique<SharedMemory>()), steps_(steps), value_count_(first_value) {}
 PreparedCalls::~PreparedCalls() = default;
 
 namespace {
@@ -475,17 +477,18 @@ void PreparedCalls::release_after(std::size_t step, std::uint32_t value) {
 void PreparedCalls::plan_memory(std::size_t first, std::size_t last) {
     std::size_t calls = 0;
     for (std::size_t step = first; step < last; ++step) calls += steps_[step].calls_without_autograd().size();
-    if (calls > 1) steps_[first].row = std::make_unique<PlannedRow>(steps_, first, last);
+    if (calls > 1) steps_[first].row = std::make_unique<PlannedRow>(steps_, first, last, *shared_);
 }
 
 PreparedCalls::PlannedMemory PreparedCalls::planned_memory() const {
     PlannedMemory memory;
+    std::set<const MemoryBlock*> blocks;
     for (const PreparedStep& step : steps_) {
         const RowPlan* const plan = step.row == nullptr ? nullptr : step.row->plan();
         if (plan == nullptr) continue;
         memory.values += plan->results;
         memory.views += plan->kept.size() - plan->results + plan->moving.size();
-        memory.bytes += plan->bytes;
+        if (plan->block != nullptr && blocks.insert(plan->block.get()).second) memory.bytes += plan->block->bytes;
     }
     return memory;
 }

@@ -99,6 +99,7 @@ struct CallValues {
 };
 
 struct PreparedStep;
+struct SharedMemory;
 
 class PreparedCalls {
   public:
@@ -158,6 +159,7 @@ class PreparedCalls {
     std::size_t run_quietly(std::size_t at, std::size_t last, Way& way, TensorValues& values,
                             const bool& has_warned) const;
 
+    std::unique_ptr<SharedMemory> shared_;  // of the plans
     std::vector<PreparedStep> steps_;
     std::uint32_t value_count_;
 };

@@ -27,11 +27,11 @@ bool is_usual_state() {
 }
 
 /// A tensor on a part of the block.
-at::Tensor tensor_in(const std::shared_ptr<c10::DataPtr>& block, std::size_t offset, const TensorLook& look,
+at::Tensor tensor_in(const std::shared_ptr<MemoryBlock>& block, std::size_t offset, const TensorLook& look,
                      std::size_t bytes) {
-    auto* owner = new std::shared_ptr<c10::DataPtr>(block);
-    auto drop = [](void* context) { delete static_cast<std::shared_ptr<c10::DataPtr>*>(context); };
-    c10::DataPtr data(static_cast<char*>(block->get()) + offset, owner, drop, c10::Device(c10::kCPU));
+    auto* owner = new std::shared_ptr<MemoryBlock>(block);
+    auto drop = [](void* context) { delete static_cast<std::shared_ptr<MemoryBlock>*>(context); };
+    c10::DataPtr data(static_cast<char*>(block->data.get()) + offset, owner, drop, c10::Device(c10::kCPU));
     c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(data), c10::GetAllocator(c10::kCPU), true);
     at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
         std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(look.dtype));
@@ -114,7 +114,7 @@ std::size_t RowObservation::peak(const std::vector<bool>& is_in_block) const {
 }
 
 /// Makes the tensors.
-void RowObservation::lay_out_block(RowPlan& plan) {
+void RowObservation::lay_out_block(RowPlan& plan, SharedMemory& shared) {
     const std::size_t peak_of_all = peak(std::vector<bool>(seen_.size()));
     for (std::size_t largest = kLargestBlock; largest > 0; largest /= 2) {
         std::vector<Life> lives;
@@ -139,11 +139,13 @@ void RowObservation::lay_out_block(RowPlan& plan) {
         std::vector<bool> is_in_block(seen_.size());
         for (std::uint32_t value : roots) is_in_block[value] = true;
         if (layout.bytes + peak(is_in_block) > peak_of_all + kAllowedAbovePeak) continue;
-        auto block = std::make_shared<c10::DataPtr>(c10::GetCPUAllocator()->allocate(layout.bytes));
-        plan.bytes = layout.bytes;
+        if (shared.block == nullptr || shared.block->bytes < layout.bytes)
+            shared.block = std::make_shared<MemoryBlock>(
+                MemoryBlock{c10::GetCPUAllocator()->allocate(layout.bytes), layout.bytes});
+        plan.block = shared.block;
         for (std::size_t i = 0; i < roots.size(); ++i) {
             const Seen& seen = seen_[roots[i]];
-            at::Tensor tensor = tensor_in(block, layout.offsets[i], seen.look, seen.bytes);
+            at::Tensor tensor = tensor_in(plan.block, layout.offsets[i], seen.look, seen.bytes);
             if (!seen.look.matches(tensor)) continue;
             plan.kept.push_back({roots[i], std::move(tensor), seen.birth, seen.death});
             is_kept_[roots[i]] = true;
@@ -252,12 +254,12 @@ void RowObservation::write_items(RowPlan& plan) {
     plan.first_item.push_back(static_cast<std::uint32_t>(plan.items.size()));
 }
 
-std::unique_ptr<RowPlan> RowObservation::plan() {
+std::unique_ptr<RowPlan> RowObservation::plan(SharedMemory& shared) {
     if (!is_usual_state()) return nullptr;
     settle_lives();
     is_kept_.assign(seen_.size(), false);
     auto plan = std::make_unique<RowPlan>();
-    lay_out_block(*plan);
+    lay_out_block(*plan, shared);
     keep_views(*plan);
     find_moving_views(*plan);
     if (plan->kept.empty() && plan->moving.empty() && cast_.empty()) return nullptr;

@@ -71,7 +71,8 @@ struct RowPlan {
     std::deque<Call> calls;          // those that write to kept tensors
     std::vector<Item> items;
     std::vector<std::uint32_t> first_item;  // by step, and the end
-    std::size_t bytes = 0, results = 0;
+    std::shared_ptr<MemoryBlock> block;     // null if no result is kept
+    std::size_t results = 0;
     Py_ssize_t registrations = 0;  // of kernels, by the program
 };
 
@@ -94,7 +95,7 @@ class RowObservation {
 
     void run(std::uint32_t event, const Memory& memory);
     /// Null if nothing is gained.
-    std::unique_ptr<RowPlan> plan();
+    std::unique_ptr<RowPlan> plan(SharedMemory& shared);
 
   private:
     struct Seen {
@@ -122,7 +123,7 @@ class RowObservation {
 
     void settle_lives();
     std::size_t peak(const std::vector<bool>& is_in_block) const;
-    void lay_out_block(RowPlan& plan);
+    void lay_out_block(RowPlan& plan, SharedMemory& shared);
     std::int32_t replaced_by(const Call& call, std::uint32_t event,
                              const std::unordered_map<std::uint32_t, std::int32_t>& number_of_root);
     void keep_views(RowPlan& plan);

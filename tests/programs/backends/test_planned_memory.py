@@ -518,3 +518,32 @@ def test_memory_is_given_back() -> None:
     rounds(200)
     assert sum(kept[20:]) > 16 << 20
     assert resident() - before < 8 << 20
+
+
+def test_rows_share_memory() -> None:
+    """And if one raises, what the program has is not written to by the others."""
+    with torch.library._scoped_library("planned_rows", "FRAGMENT") as library:
+        library.define("between(Tensor x) -> Tensor")
+        library.impl("between", lambda x: x.clone(), "CPU")
+        library.impl("between", lambda x: torch.empty_like(x), "Meta")
+
+        def program(x: Tensor, index: Tensor) -> Any:
+            x = torch.ops.planned_rows.between(((x + 1).sigmoid() * 2).tanh())
+            y = (x * 2).sigmoid()
+            try:
+                z = y.take(index)
+            except IndexError:
+                return y, y.sum()
+            return (z + y).sin(), z
+
+        runners: list[Any] = []
+        entry = compiled(program, runners)
+        results, expected = [], []
+        with torch.no_grad():
+            for number in range(12):
+                given = data(8, 8, seed=number), torch.tensor([99 if number in (4, 7) else 3])
+                results.append(entry(*given))
+                expected.append(program(*given))
+                assert look(results[-1]) == look(expected[-1])
+                assert number != 3 or (runners[0].planned[0] > 3 and runners[0].planned[2] <= 576)
+        assert look(results) == look(expected)
