@@ -155,6 +155,8 @@ class Interpreter final : public Tracer {
 
     // Exceptions.
     void unwind(Value* exception);
+    /// What an exception becomes that leaves a generator: for StopIteration it is a RuntimeError.
+    Value* leaving_generator(const GeneratorValue* generator, Value* exception);
     /// Raises an exception in a waiting task.
     void throw_into_task(TaskFrame& frame, Value* exception);
     void enter_handler(BytecodeFrame& frame, const bytecode::Handler& handler, Value* exception);

@@ -214,6 +214,17 @@ PyTypeObject* class_made_by(const PyCodeObject* code) {
 
 }  // namespace
 
+Value* Interpreter::leaving_generator(const GeneratorValue* generator, Value* exception) {
+    const bool is_end = generator->class_ == &PyAsyncGen_Type && is_of(exception, PyExc_StopAsyncIteration);
+    if (!is_end && !is_of(exception, PyExc_StopIteration)) return exception;
+    const char* text = is_end ? " raised StopAsyncIteration" : " raised StopIteration";
+    ExceptionValue* replaced = make_exception(*this, reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError),
+                                              {string(generator->noun() + std::string(text))});
+    replaced->cause = replaced->context = exception;
+    replaced->suppress_context = true;
+    return replaced;
+}
+
 void Interpreter::unwind(Value* exception) {
     lifetimes_.check_unwinding(exception);
     while (!stack_.frames.empty()) {
@@ -228,16 +239,7 @@ void Interpreter::unwind(Value* exception) {
         if (generator != nullptr) {
             generator->finished = true;
             leave_generator(generator);
-            const bool is_end = generator->class_ == &PyAsyncGen_Type && is_of(exception, PyExc_StopAsyncIteration);
-            if (is_end || is_of(exception, PyExc_StopIteration)) {
-                ExceptionValue* replaced =
-                    make_exception(*this, reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError),
-                                   {string(generator->noun() + std::string(is_end ? " raised StopAsyncIteration"
-                                                                                  : " raised StopIteration"))});
-                replaced->cause = replaced->context = exception;
-                replaced->suppress_context = true;
-                exception = replaced;
-            }
+            exception = leaving_generator(generator, exception);
         }
         pop_frame();
     }

@@ -346,9 +346,11 @@ void CallIntrinsic1(Interpreter& t, BytecodeFrame& frame, const Instruction& ins
     if (instruction.arg == kListToTuple) return ListToTuple(t, frame, instruction);
     if (instruction.arg == kStopIterationError) {
         Value* exception = frame.top();
-        if (!PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
-            return t.finish(frame, exception, 1);
-        cannot(t, "a generator raises StopIteration");
+        if (frame.generator != nullptr) return t.finish(frame, t.leaving_generator(frame.generator, exception), 1);
+        for (PyObject* end : {PyExc_StopIteration, PyExc_StopAsyncIteration})
+            if (PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(end)))
+                cannot(t, "a generator that was started outside raises StopIteration");
+        return t.finish(frame, exception, 1);
     }
     cannot(t, "a type alias or type parameter is created inside the function");
 }
