@@ -63,8 +63,11 @@ def _models(kept: Kept, options: argparse.Namespace) -> Iterator[Steps]:
             continue
         module = importlib.import_module(f"tests.zoo.{library}")
         rows = kept.rows(library, module.DISTRIBUTION)
-        for name in module.names():
-            row = rows.setdefault(name, {})
+        names = module.names()
+        for name in names:
+            rows.setdefault(name, {})
+        for name in names:
+            row = rows[name]
             if options.words in name:
                 if options.again:
                     row.clear()

@@ -31,7 +31,7 @@ def write(path: Path, kept: Kept) -> None:
 
 def _section(title: str, rows: dict[str, Row]) -> str:
     measured = {name: row for name, row in sorted(rows.items()) if "stator" in row}
-    lines = [f"## {title}", "", _summary(measured, sum("uncompiled" in row for row in rows.values())), ""]
+    lines = [f"## {title}", "", _summary(measured, rows), ""]
     lines += ["| " + " | ".join(_COLUMNS) + " |", "| " + " | ".join("---" for _ in _COLUMNS) + " |"]
     lines += ["| " + " | ".join(_cells(name, row)) + " |" for name, row in measured.items()]
     for engine, title in (("stator", "Stator"), ("dynamo", "TorchDynamo")):
@@ -41,14 +41,16 @@ def _section(title: str, rows: dict[str, Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _summary(rows: dict[str, Row], tried: int) -> str:
+def _summary(rows: dict[str, Row], known: dict[str, Row]) -> str:
+    tried = sum("uncompiled" in row for row in known.values())
+    rest = f" ({len(known) - tried} others were not tried yet)" if tried < len(known) else ""
     whole = {engine: sum(_is_whole(row, engine) for row in rows.values()) for engine in ("dynamo", "stator")}
     wrong = sum(any(one["same"] == "no" for one in _outcomes(row, "stator").values()) for row in rows.values())
     beside = [row for row in rows.values() if "dynamo" in row]
     more = sum(_captures_more(row) for row in beside)
     fewer = sum(_captures_more(row, "dynamo", "stator") for row in beside)
     said = (
-        f"Of {tried} models {len(rows)} run uncompiled with the inputs that the script makes and were captured by Stator: "
+        f"Of {tried} models{rest} {len(rows)} run uncompiled with the inputs that the script makes and were captured by Stator: "
         f"{whole['stator']} of them in one graph in both modes, {wrong} with another result."
     )
     if beside:
