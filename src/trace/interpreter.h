@@ -88,6 +88,9 @@ class Interpreter final : public Tracer {
     /// Makes the generator of a frame that has just started, and ends the call with it.
     void suspend_as_generator(BytecodeFrame& frame);
 
+    /// What an exception becomes that leaves a generator: for StopIteration it is a RuntimeError.
+    Value* leaving_generator(const GeneratorValue* generator, Value* exception);
+
     /// Called at each backward jump: handles Ctrl-C, and gives up on endless loops.
     void count_loop();
 
@@ -155,8 +158,6 @@ class Interpreter final : public Tracer {
 
     // Exceptions.
     void unwind(Value* exception);
-    /// What an exception becomes that leaves a generator: for StopIteration it is a RuntimeError.
-    Value* leaving_generator(const GeneratorValue* generator, Value* exception);
     /// Raises an exception in a waiting task.
     void throw_into_task(TaskFrame& frame, Value* exception);
     void enter_handler(BytecodeFrame& frame, const bytecode::Handler& handler, Value* exception);
