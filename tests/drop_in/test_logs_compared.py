@@ -138,7 +138,7 @@ def of(records: list[tuple[str, str, str]], logger: str) -> list[str]:
 
 
 def without_addresses(text: str) -> str:
-    return re.sub(r"\((L\[.*?|\w[\w.\[\]']*), \d{9,}\)", r"(\1)", text)
+    return re.sub(r"\((L\[.*?|\w[\w.\[\]']*), \d{6,}\)", r"(\1)", text)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -32,6 +32,7 @@ PLAIN_KEYS = {str, int}
 
 SKIPPED_CLASS_ATTRIBUTES = {
     "__dict__", "__weakref__", "__abstractmethods__", "_abc_impl", "__doc__", "__module__", "_autograd_function_id",
+    "__slotnames__",  # a cache of `copyreg`
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ a process of its own on a CPU. `python -m tests.zoo` measures them and writes th
 
 A cell has the number of graphs with operations and, in parentheses, of graph breaks; where the model was not captured in one graph, then the operations that ran in
 graphs in the second call. TorchDynamo needs few graphs where it leaves a whole loop uncompiled, and then runs few operations in them. *Same* compares Stator's results, and in training the gradients, with those of the
-uncompiled model: `yes` is bit by bit, `close` up to rounding. The backend runs the graphs as they are.
+uncompiled model: `yes` is bit by bit, `close` up to rounding. An empty cell was not measured. The backend runs the graphs as they are.
 """
 _COLUMNS = ("model", "eval: TorchDynamo", "Stator", "training: TorchDynamo", "Stator", "same, eval", "training")
 _MODES = ("eval", "training")

@@ -94,6 +94,11 @@ INPUTS = [[1.0, -1.0, 0.0, 2.0], [0.0, -1.0, 0.0, -2.0], [1.0, 1.0, 3.0, 2.0], [
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_one_graph(name, backend):
+    if name in ("another", "with two results", "that draws") and torch.torch_version.TorchVersion(torch.__version__) < (
+        2,
+        13,
+    ):
+        pytest.skip("operators of ATen have no rules for such sizes in this version of PyTorch")
     program = PROGRAMS[name]
     engine.reset()
     compiled = stator.compile(program, backend=backend, fullgraph=True)
