@@ -84,8 +84,8 @@ struct Layout {
         const auto of_results = offset_of(cached.get(), dict.get());
         const auto of_result = offset_of(link, result.get());
         if (!of_function || !of_results || !of_result) return std::nullopt;
-        return Layout{Py_TYPE(cached.get()), Py_TYPE(link), *of_function, *of_results, *of_result,
-                      Py_NewRef(PyTuple_GET_ITEM(key, 0))};
+        return Layout{Py_TYPE(cached.get()), Py_TYPE(link), *of_function,
+                      *of_results,           *of_result,    Py_NewRef(PyTuple_GET_ITEM(key, 0))};
     }
 };
 
@@ -167,7 +167,8 @@ PyObject* call_stand_in(PyObject* capsule, PyObject* arguments, PyObject* keywor
         stand_in->leave();
         return Py_NewRef(stand_in->result);
     }
-    // Another thread calls the cached function while the key of our call is hashed. This object has to outlive its call.
+    // Another thread calls the cached function while the key of our call is hashed. This object has to outlive its
+    // call.
     Py_INCREF(stand_in->self);
     return PyObject_Call(stand_in->function, arguments, keywords);
 }
@@ -189,8 +190,8 @@ void note_cached_call(PyObject* cached, PyObject* arguments, PyObject* keywords,
     PyObject* function = at(cached, Layout::known()->function);
     // Another thread notes a call of this function, and waits for the hash of a key.
     if (PyCFunction_Check(function) && reinterpret_cast<PyCFunctionObject*>(function)->m_ml == &definition) return;
-    auto stand_in = std::make_unique<StandIn>(StandIn{Py_NewRef(cached), Py_NewRef(function), Py_NewRef(arguments),
-                                                      Py_NewRef(result)});
+    auto stand_in = std::make_unique<StandIn>(
+        StandIn{Py_NewRef(cached), Py_NewRef(function), Py_NewRef(arguments), Py_NewRef(result)});
     Ref<> capsule = checked(PyCapsule_New(stand_in.get(), kName, free_stand_in));
     StandIn* held = stand_in.release();
     Ref<> self = checked(PyCFunction_New(&definition, capsule.get()));

@@ -17,8 +17,8 @@ Borrowed<> function_of_call_cache(PyObject* cached);
 /// The key of a call, as the cache makes it. `keywords` may be null. Throws PythonError.
 Ref<> call_cache_key(PyObject* arguments, PyObject* keywords, bool is_typed);
 
-/// The result that the cache holds for a key; borrowed, null if it holds none. Counts no hit. `hash` is that of the key, whose
-/// parts are compared if another key has the same one. Throws PythonError.
+/// The result that the cache holds for a key; borrowed, null if it holds none. Counts no hit. `hash` is that of the
+/// key, whose parts are compared if another key has the same one. Throws PythonError.
 PyObject* cached_call_result(PyObject* cached, PyObject* key, Py_hash_t hash);
 
 /// Calls the cached function as if the function below returned `result`: a miss adds it, with all that the cache does

@@ -94,7 +94,8 @@ void note_aliased_inputs(const Entry& entry) {
 }
 
 /// `inputs` may be overwritten as soon as any code runs.
-[[gnu::always_inline]] inline Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* failure) {
+[[gnu::always_inline]] inline Ref<> run_graph_on(Entry& entry, std::span<PyObject* const> inputs,
+                                                 GraphFailure* failure) {
     const bool shares_memory = entry.graph.as_captured && entry.graph.shared_memory.matters(inputs);
     PyObject* compiled = shares_memory ? entry.graph.as_captured.get() : entry.graph.compiled.get();
     failure->before = entry.graph.undo.keep(inputs);
@@ -118,9 +119,8 @@ void note_aliased_inputs(const Entry& entry) {
         std::optional<graph::Failure>* described = entry.graph.is_visible_to_program ? &failure->at : nullptr;
         const graph::Runner* runner = graph::runner_of(compiled);
         auto run = [&] { return runner->run(inputs, graph::module_of_runner(compiled), described); };
-        answer = Ref<>::steal(runner != nullptr
-                                  ? at_boundary(run)
-                                  : PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
+        answer = Ref<>::steal(runner != nullptr ? at_boundary(run)
+                                                : PyObject_Vectorcall(compiled, inputs.data(), inputs.size(), nullptr));
     }
     if (answer) {
         failure->before = nullptr;

@@ -136,8 +136,7 @@ Ref<> call_with_arguments(cpython::Frame* frame, PyObject* callable, PyObject** 
         for (std::size_t i = 0; i < count; ++i) Py_CLEAR(arguments[i]);
         return checked(PyObject_Vectorcall(callable, given.begin(), positional, names));
     }
-    if (cpython::is_hook_waiting())
-        return checked(PyObject_Vectorcall(callable, arguments, positional, names));
+    if (cpython::is_hook_waiting()) return checked(PyObject_Vectorcall(callable, arguments, positional, names));
     HandedOver handed_over{arguments, count};
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable));
     return checked(

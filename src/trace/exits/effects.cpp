@@ -72,8 +72,9 @@ bool is_item_by_hash(const Effect& effect) {
 }  // namespace
 
 void EffectWriter::log(Effect effect) {
-    STATOR_DCHECK(effect.from[0]->source != nullptr || effect.from[0]->kind == Kind::Context || effect.result != nullptr,
-                  "an object made in the trace is rebuilt in its last state");
+    STATOR_DCHECK(
+        effect.from[0]->source != nullptr || effect.from[0]->kind == Kind::Context || effect.result != nullptr,
+        "an object made in the trace is rebuilt in its last state");
     if (is_item_by_hash(effect))
         effect.object =
             tracer_.keep(checked(PyLong_FromSsize_t(*static_cast<ObjectValue*>(effect.from[1])->known_hash)));

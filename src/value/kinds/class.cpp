@@ -426,8 +426,8 @@ Outcome SuperValue::get_attribute(Tracer& tracer, Borrowed<> name) {
         if (DictValue* changed = changed_dict(tracer, dict))
             if (auto known = changed->overlaid(tracer, tracer.constant(name))) {
                 if (*known == nullptr) continue;
-                return bind_attribute(tracer, *known, descriptor_like(tracer, *known), through_instance ? self : nullptr,
-                                      type, name);
+                return bind_attribute(tracer, *known, descriptor_like(tracer, *known),
+                                      through_instance ? self : nullptr, type, name);
             }
         PyObject* raw = PyDict_GetItemWithError(dict, name);
         bool is_new = false;
@@ -454,8 +454,7 @@ int SuperValue::rebuild(PlanBuilder& plan) {
     const int from = made != nullptr ? made->rebuild(plan) : plan.constant(reinterpret_cast<PyObject*>(start));
     if (int known = plan.known(this); known >= 0) return known;
     int to = plan.reserve(this);
-    plan.add_to(to, PlanOp::Call, {from, of},
-                reinterpret_cast<PyObject*>(&PySuper_Type));
+    plan.add_to(to, PlanOp::Call, {from, of}, reinterpret_cast<PyObject*>(&PySuper_Type));
     return to;
 }
 

@@ -5,8 +5,8 @@
 
 namespace stator {
 
-/// The value of a variable from outside is a source that a guard reads again. One that the trace has made has no value at
-/// first. An assignment is a side effect either way: the context keeps the variable.
+/// The value of a variable from outside is a source that a guard reads again. One that the trace has made has no value
+/// at first. An assignment is a side effect either way: the context keeps the variable.
 struct ContextVariableValue final : ObjectValue {
     explicit ContextVariableValue(PyObject* variable) : ObjectValue(&PyContextVar_Type) { outside = variable; }
 

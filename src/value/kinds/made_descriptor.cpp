@@ -26,8 +26,8 @@ namespace {
 PyObject* code_of_stand_ins() {
     static PyObject* const code = [] {
         Ref<> globals = checked(PyDict_New());
-        Ref<> made = checked(PyRun_String("lambda *arguments, **keywords: NotImplemented", Py_eval_input, globals.get(),
-                                          globals.get()));
+        Ref<> made = checked(
+            PyRun_String("lambda *arguments, **keywords: NotImplemented", Py_eval_input, globals.get(), globals.get()));
         return Py_NewRef(PyFunction_GET_CODE(made.get()));
     }();
     return code;

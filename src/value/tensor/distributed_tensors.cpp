@@ -157,7 +157,8 @@ void register_placements(Handlers& handlers) {
     register_questions(handlers, {"Placement.is_replicate", "Replicate.is_replicate"},
                        ask_placement<kIsReplicate, false>);
     register_questions(handlers, {"Placement.is_partial", "Partial.is_partial"}, ask_placement<kIsPartial, false>);
-    register_questions(handlers, {"Shard.dim.fget.__func__", "_StridedShard.dim.fget.__func__"}, ask_placement<kDimension, true>);
+    register_questions(handlers, {"Shard.dim.fget.__func__", "_StridedShard.dim.fget.__func__"},
+                       ask_placement<kDimension, true>);
     register_questions(handlers, {"Partial.reduce_op.fget.__func__"}, ask_placement<kReduction, true>);
 }
 
