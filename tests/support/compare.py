@@ -333,7 +333,10 @@ class Comparison:
         self._require(bool(alike), "values", expected, actual, path)
 
     def _same_storage(self, expected: torch.Tensor, actual: torch.Tensor, path: str) -> None:
-        one, other = expected.untyped_storage()._cdata, actual.untyped_storage()._cdata
+        try:
+            one, other = expected.untyped_storage()._cdata, actual.untyped_storage()._cdata
+        except NotImplementedError:  # a wrapper of functorch that has left its transform
+            return
         self.alive.append((expected.untyped_storage(), actual.untyped_storage()))
         agree = self.storage.setdefault(one, other) == other and self.storage_back.setdefault(other, one) == one
         self._require(agree, "sharing of memory with another tensor", expected, actual, path)
