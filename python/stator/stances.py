@@ -28,6 +28,8 @@ class _Stances:
         self.module = module
         self.original = module._set_stance
         self.own = _Own()
+        # Between setting a stance and noting it, another thread would take it for one that was set behind our back.
+        self.lock = threading.RLock()
         self.common = module._stance
         # What was last set through this object. A stance of before may belong to a block that is still running, and
         # whose end is then for all threads, too.
@@ -37,22 +39,23 @@ class _Stances:
 
     def set(self, stance: Any) -> Any:
         """Returns the thread's stance until now."""
-        is_known = self.module._stance is self.last
-        if not is_known:
-            self.common = self.module._stance
-        prior = self.own.stance or self.common
-        self.original(stance)
-        self.last = stance
-        if not is_known or threading.current_thread() is threading.main_thread():
-            self.common, self.own.stance = stance, None
-            engine().follow_stance(stance, False)
-        elif stance is self.common or stance is self.own.before:
-            self.own.stance = self.own.before = None
-        else:
-            self.own.before = self.own.before or prior
-            self.own.stance = stance
-        engine().follow_stance(self.own.stance, True)
-        return prior
+        with self.lock:
+            is_known = self.module._stance is self.last
+            if not is_known:
+                self.common = self.module._stance
+            prior = self.own.stance or self.common
+            self.original(stance)
+            self.last = stance
+            if not is_known or threading.current_thread() is threading.main_thread():
+                self.common, self.own.stance = stance, None
+                engine().follow_stance(stance, False)
+            elif stance is self.common or stance is self.own.before:
+                self.own.stance = self.own.before = None
+            else:
+                self.own.before = self.own.before or prior
+                self.own.stance = stance
+            engine().follow_stance(self.own.stance, True)
+            return prior
 
 
 def follow() -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch._dynamo
 from torch import nn
 
 import stator
@@ -147,7 +148,8 @@ def run(seconds: float, threads: int = 8, seed: int = 0) -> str:
     shared, stdout = Shared(), sys.stdout
     # Threads that draw while another one's call is checked.
     warnings.filterwarnings("ignore", "check: ")
-    # Of a stance that was set before the first compiled call nobody could say which thread set it.
+    # Of a stance that was set before the first compiled call, or before torch._dynamo was imported, nobody could say which
+    # thread set it.
     shared.compiled(torch.ones(1), 1.0)
     until = time.monotonic() + seconds
     workers = [threading.Thread(target=Worker(shared, seed + number).run, args=(until,)) for number in range(threads)]
