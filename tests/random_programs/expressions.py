@@ -99,6 +99,7 @@ EXPRESSIONS = {
         (1, "<@self>.t * <@self>.n"),
     ],
     "int": [
+        (1, "len({id(one) for one in [*<@tensors>, <@tensor>]})"),
         (1, "random.randrange(5)"),
         (1, "random.Random(<int>).randint(0, 9)"),
         (3, "<int> + <int>"),
@@ -135,6 +136,8 @@ EXPRESSIONS = {
     ],
     "float": [(2, "<float> + <int>"), (1, "<int> / 2"), (1, "float(<int>)"), (1, "<tensor>.sum().item()")],
     "bool": [
+        (1, "id(<@tensor>) == id(<@tensor>)"),
+        (1, "id(<@tensors>) in {id(<@ints>): 1, id(<@tensors>): 2}"),
         (4, "<int> > <int>"),
         (2, "<int> == <int>"),
         (2, "<int> in <ints>"),

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "value/builtins/library.h"
 #include "value/builtins/registry.h"
+#include "value/kinds/address.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/class.h"
 #include "value/kinds/constant.h"
@@ -122,20 +123,11 @@ Outcome builtin_callable(Tracer& tracer, const Arguments& arguments) {
     return tracer.boolean(has_special_method(tracer, bound[0]->type(), "__call__"));
 }
 
-/// Known for outside objects only; an object created in the trace has no address yet.
+/// A number for outside objects that guards can tell from others at no cost. An object created in the trace has no
+/// address yet, and one of a container would need a capture for each.
 Outcome builtin_id(Tracer& tracer, const Arguments& arguments) {
     auto bound = bind_builtin(tracer, "id", arguments, {"obj"}, 1, 1);
-    // A capture for each tensor is worse than a graph break, but better than an error.
-    auto* tensor = cast<TensorValue>(bound[0]);
-    if (tensor != nullptr && tensor->source != nullptr && tracer.wants_one_graph()) {
-        tracer.realize(tensor);
-        guard_identity_weakly(tracer, tensor);
-        return tracer.fresh(checked(PyLong_FromVoidPtr(tensor->outside)));
-    }
-    if (guard_weakly(tracer, bound[0]) == nullptr)
-        tracer.break_graph(BreakKind::UnknownFunction,
-                           "id() of a " + type_name(bound[0]->type()) +
-                               " that is a tensor, a constant or was created in the captured region");
+    if (guard_weakly(tracer, bound[0]) == nullptr) return tracer.make<AddressValue>(bound[0]);
     return tracer.fresh(checked(PyLong_FromVoidPtr(bound[0]->object())));
 }
 

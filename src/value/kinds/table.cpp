@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "value/kinds/address.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/scalar.h"
 #include "value/kinds/sequence.h"
@@ -14,6 +15,8 @@ namespace stator {
 namespace {
 
 constexpr std::size_t kSearchedOneByOne = 8;
+/// Stands for hashes that are not known; hardly that of any other key.
+constexpr Py_hash_t kHashOfAddresses = 0x5b8d35f1c9a4e7;
 
 }  // namespace
 
@@ -23,6 +26,8 @@ bool equal_keys(Tracer& tracer, Value* left, Value* right) {
     tracer.realize(right);
     left = as_plain_key(tracer, left);
     right = as_plain_key(tracer, right);
+    if (AddressValue* address = as_address(left)) return equal_to_address(tracer, address, right);
+    if (AddressValue* address = as_address(right)) return equal_to_address(tracer, address, left);
     // Tensors with equal hashes are the same tensor.
     if (left->kind == Kind::Tensor || right->kind == Kind::Tensor) return operations::same_object(tracer, left, right);
     if (left->kind == Kind::Tuple && right->kind == Kind::Tuple) {
@@ -48,6 +53,7 @@ bool is_changing_int(const Value* key) {
 /// That of the number in this call, for an int that changes.
 Py_hash_t Table::hash_of(Tracer& tracer, Value* key) const {
     if (ints_ == ChangingInts::Kept && is_changing_int(key)) return PyObject_Hash(key->object());
+    if (as_address(key) != nullptr) return kHashOfAddresses;
     tracer.realize(key);
     return key->hash(tracer);
 }
@@ -85,9 +91,19 @@ Table::Entry* Table::find_by_relations(Tracer& tracer, Value* key, Py_hash_t has
     return nullptr;
 }
 
+/// The number of an address is not known, and so neither is its hash: it is compared with all keys.
+Table::Entry* Table::find_beside_addresses(Tracer& tracer, Value* key, Py_hash_t hash) {
+    for (Entry& entry : entries_) {
+        const bool may_be_equal = entry.hash == hash || as_address(entry.key) != nullptr || as_address(key) != nullptr;
+        if (entry.live && may_be_equal && equal_keys(tracer, entry.key, key)) return &entry;
+    }
+    return nullptr;
+}
+
 Table::Entry* Table::find(Tracer& tracer, Value* key, Py_hash_t hash) {
     if (has_changing_ints_ || (ints_ == ChangingInts::Kept && is_changing_int(key)))
         return find_by_relations(tracer, key, hash);
+    if (has_addresses_ || as_address(key) != nullptr) return find_beside_addresses(tracer, key, hash);
     if (!indexed_) {
         for (Entry& entry : entries_)
             if (entry.live && entry.hash == hash && equal_keys(tracer, entry.key, key)) return &entry;
@@ -103,6 +119,7 @@ Table::Entry* Table::find(Tracer& tracer, Value* key, Py_hash_t hash) {
 
 void Table::append(Value* key, Value* value, Py_hash_t hash) {
     has_changing_ints_ |= is_changing_int(key);
+    has_addresses_ |= as_address(key) != nullptr;
     entries_.push_back({key, value, hash});
     ++live_;
     if (indexed_) {

@@ -89,10 +89,12 @@ class Table {
     void insert(Tracer& tracer, Value* key, Value* value, Py_hash_t hash);
     void append(Value* key, Value* value, Py_hash_t hash);
     Entry* find_by_relations(Tracer& tracer, Value* key, Py_hash_t hash);
+    Entry* find_beside_addresses(Tracer& tracer, Value* key, Py_hash_t hash);
     Py_hash_t hash_of(Tracer& tracer, Value* key) const;
 
     ChangingInts ints_;
     bool has_changing_ints_ = false;
+    bool has_addresses_ = false;
     Entries entries_;
     /// Positions by hash, once the table is too long for a linear search.
     std::unordered_multimap<Py_hash_t, std::size_t> index_;
