@@ -24,6 +24,7 @@ constexpr Switch kSwitches[] = {
     {"torch._C", "_get_cublas_allow_tf32"}, {"torch._C", "_get_cudnn_allow_tf32"},
     {"torch._C", "_get_cudnn_benchmark"},   {"torch._C", "_get_cudnn_deterministic"},
     {"torch._C", "_get_nnpack_enabled"},    {"sys", "getrecursionlimit"},
+    {"torch.cuda", "is_initialized"},
 };
 
 template <std::size_t kSwitch>

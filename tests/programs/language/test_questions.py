@@ -47,6 +47,24 @@ def test_whether_a_checkpoint_is_valid():
     same(lambda x: x + 1 if torch.autograd._is_checkpoint_valid() else x - 1, T(2), compare_dynamo=False)
 
 
+def test_whether_cuda_is_initialized(monkeypatch):
+    program = stator.compile(
+        lambda x: x + 1 if torch.cuda.is_initialized() else x - 1, backend="eager", fullgraph=True
+    )
+    x = torch.ones(2)
+    for initialized in (False, True, False):
+        monkeypatch.setattr(torch.cuda, "_initialized", initialized)
+        assert torch.equal(program(x), x + 1 if initialized else x - 1)
+
+
+def test_the_accelerator():
+    def program(x):
+        there = torch.accelerator.is_available()
+        return x + 1, there, torch.accelerator.current_accelerator(), torch.accelerator.device_count() > 0
+
+    same(program, T(2), compare_dynamo=False)
+
+
 def test_identity_of_a_tensor():
     def program(x, y):
         return x + 1, id(x) == id(y), id(x)
