@@ -7,6 +7,7 @@
 #include "cpython/objects.h"
 #include "torch/wrappers.h"
 #include "value/builtins/registry.h"
+#include "value/kinds/constant.h"
 #include "value/protocol/operations.h"
 #include "value/tracer.h"
 
@@ -35,7 +36,8 @@ constexpr const char* kTypingClasses[] = {"TypeVar",
 const Classes& c_classes() {
     static const auto* const classes = [] {
         auto* found = new Classes;
-        for (auto [module, name] : {std::pair{"types", "GenericAlias"}, std::pair{"types", "UnionType"}})
+        for (auto [module, name] :
+             {std::pair{"types", "GenericAlias"}, std::pair{"types", "UnionType"}, std::pair{"re", "Pattern"}})
             if (PyTypeObject* type = find_imported_class(module, name)) found->insert(type);
         return found;
     }();
@@ -64,9 +66,9 @@ bool is_placement(PyTypeObject* type) {
            PyUnicode_CompareWithASCIIString(module.get(), "torch.distributed.tensor.placement_types") == 0;
 }
 
-/// Whether comparing two of them runs no code of the program.
-bool has_pure_equality(PyTypeObject* type) {
-    return is_c_class(type) || is_placement(type);
+/// Whether comparing such an object with one of them runs no code of the program.
+bool has_pure_equality(PyObject* object) {
+    return is_c_class(Py_TYPE(object)) || is_placement(Py_TYPE(object)) || is_safe_to_compare(object);
 }
 
 }  // namespace
@@ -116,7 +118,7 @@ Value* FrozenObjectValue::binary(Tracer& tracer, BinaryOperator op, Value* other
 Outcome FrozenObjectValue::compare(Tracer& tracer, Comparison op, Value* other) {
     const bool is_equality = op == Comparison::Equal || op == Comparison::NotEqual;
     PyObject* real = other->object();
-    if (!has_pure_equality(class_) || !is_equality || real == nullptr || !has_pure_equality(Py_TYPE(real)))
+    if (!has_pure_equality(outside) || !is_equality || real == nullptr || !has_pure_equality(real))
         return ObjectValue::compare(tracer, op, other);
     tracer.realize(other);
     const int equal = PyObject_RichCompareBool(outside, real, Py_EQ);

@@ -151,6 +151,26 @@ def test_a_warning_beside_other_effects():
     assert [str(one.message) for one in caught] == ["between"] * 2
 
 
+def test_filters_that_have_patterns_are_changed():
+    def program(x):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.warn("not shown", stacklevel=1)
+            y = x + 1
+        warnings.warn("shown", stacklevel=1)
+        return y * 2
+
+    compiled = stator.compile(program, backend="eager")
+    for function in (program, compiled, compiled):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", message="a pattern", module="of no module")
+            before = list(warnings.filters)
+            assert torch.equal(function(torch.ones(2)), torch.full((2,), 4.0))
+            assert warnings.filters == before
+        assert [str(one.message) for one in caught] == ["shown"]
+
+
 class Custom(UserWarning):
     def __str__(self):
         return "custom"

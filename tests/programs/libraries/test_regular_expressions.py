@@ -105,6 +105,17 @@ def test_a_match_lives_across_a_graph_break():
     same(program, T(3), fullgraph=False)
 
 
+def test_patterns_are_compared_and_keys():
+    def program(x):
+        import re
+
+        one, other = re.compile("a"), re.compile("b")
+        found = [one == re.compile("a"), one == other, one != other, one == None, "a" == one, one in [None, other, one]]  # noqa: E711
+        return x + 1, found, {one: 1, other: 2}[re.compile("b")], (None, one) == (None, other)
+
+    same(program, T(3), compare_dynamo=False)
+
+
 @pytest.mark.parametrize(
     "expression",
     [
