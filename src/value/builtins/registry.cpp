@@ -17,6 +17,7 @@ void register_all(Handlers& handlers) {
     register_itertools(handlers);
     register_groups(handlers);
     register_ordering(handlers);
+    register_pickling(handlers);
     register_numbers(handlers);
     register_numpy(handlers);
     register_random(handlers);

@@ -14,6 +14,7 @@ void register_iteration(Handlers& handlers);
 void register_itertools(Handlers& handlers);
 void register_groups(Handlers& handlers);
 void register_ordering(Handlers& handlers);
+void register_pickling(Handlers& handlers);
 void register_numbers(Handlers& handlers);
 void register_random(Handlers& handlers);
 void register_text(Handlers& handlers);

@@ -15,9 +15,10 @@ namespace {
 constexpr long kLeastAddress = 4096;
 
 [[noreturn]] void refuse(Tracer& tracer, const char* use) {
-    tracer.break_graph(BreakKind::UnknownFunction,
-                       std::string("the id() of a tensor, a constant, or an object that was created in the captured region is ") +
-                           use);
+    tracer.break_graph(
+        BreakKind::UnknownFunction,
+        std::string("the id() of a tensor, a constant, or an object that was created in the captured region is ") +
+            use);
 }
 
 /// The number itself, at the price of a capture for each tensor, where the only other way is an error.

@@ -36,8 +36,7 @@ constexpr const char* kTypingClasses[] = {"TypeVar",
 const Classes& c_classes() {
     static const auto* const classes = [] {
         auto* found = new Classes;
-        for (auto [module, name] :
-             {std::pair{"types", "GenericAlias"}, std::pair{"types", "UnionType"}, std::pair{"re", "Pattern"}})
+        for (auto [module, name] : {std::pair{"types", "GenericAlias"}, std::pair{"types", "UnionType"}})
             if (PyTypeObject* type = find_imported_class(module, name)) found->insert(type);
         return found;
     }();
@@ -58,6 +57,12 @@ bool is_c_class(PyTypeObject* type) {
     return c_classes().contains(type);
 }
 
+/// Not all methods of regular expressions are pure: some return iterators (see builtins/regular_expressions.cpp).
+bool is_pattern(PyTypeObject* type) {
+    static PyTypeObject* const pattern = imported_class("re", "Pattern");
+    return type == pattern;
+}
+
 /// The placements of DTensors, which are written in C++. (Other opaque values have attributes that may change.)
 bool is_placement(PyTypeObject* type) {
     if (!torch_room::is_opaque_value_class(type)) return false;
@@ -68,13 +73,14 @@ bool is_placement(PyTypeObject* type) {
 
 /// Whether comparing such an object with one of them runs no code of the program.
 bool has_pure_equality(PyObject* object) {
-    return is_c_class(Py_TYPE(object)) || is_placement(Py_TYPE(object)) || is_safe_to_compare(object);
+    PyTypeObject* const type = Py_TYPE(object);
+    return is_c_class(type) || is_pattern(type) || is_placement(type) || is_safe_to_compare(object);
 }
 
 }  // namespace
 
 bool is_frozen_class(PyTypeObject* type) {
-    return is_c_class(type) || typing_classes().contains(type) || is_placement(type);
+    return is_c_class(type) || is_pattern(type) || typing_classes().contains(type) || is_placement(type);
 }
 
 void FrozenObjectValue::realize(Tracer& tracer) {
@@ -127,7 +133,7 @@ Outcome FrozenObjectValue::compare(Tracer& tracer, Comparison op, Value* other) 
 }
 
 Py_hash_t FrozenObjectValue::hash(Tracer& tracer) {
-    if (!is_c_class(class_)) return ObjectValue::hash(tracer);
+    if (!is_c_class(class_) && !is_pattern(class_)) return ObjectValue::hash(tracer);
     const Py_hash_t hash = PyObject_Hash(outside);
     if (hash == -1) tracer.raise_from_python();
     return hash;

@@ -5,6 +5,7 @@
 #include "base/imported.h"
 #include "base/names.h"
 #include "base/python_error.h"
+#include "source/query.h"
 #include "torch/dtypes.h"
 #include "torch/global_state.h"
 #include "torch/names.h"
@@ -88,22 +89,27 @@ constexpr LegacyClass kLegacyClasses[] = {
     {"ByteTensor", "uint8"},    {"BoolTensor", "bool"},
 };
 
-/// `torch.LongTensor([1, 2])`: always on the CPU. With sizes it would be memory that nobody has written.
-template <std::size_t kClass>
-Outcome legacy_tensor(Tracer& tracer, const Arguments& arguments) {
-    static PyObject* const dtype = imported("torch", kLegacyClasses[kClass].dtype);
+/// A tensor on the CPU with the numbers of a list. With sizes it would be memory that nobody has written.
+Outcome legacy_tensor_of(Tracer& tracer, const char* name, PyObject* dtype, const Arguments& arguments) {
     static PyObject* const cpu = checked(PyObject_CallFunction(imported("torch", "device"), "s", "cpu")).release();
     const bool is_list = arguments.count() == 1 && arguments.positional.size() == 1 &&
                          as_sequence(arguments.positional[0]) != nullptr &&
                          arguments.positional[0]->type() != torch_size_class();
     if (!is_list)
-        tracer.break_graph(BreakKind::UnknownFunction, std::string("torch.") + kLegacyClasses[kClass].name +
-                                                           " is called with something other than a list");
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           std::string("torch.") + name + " is called with something other than a list");
     Arguments given = arguments;
     given.keywords.push_back({interned("dtype"), tracer.constant(dtype)});
     if (Value* stacked = stacked_numbers(tracer, given)) return stacked;
     given.keywords.push_back({interned("device"), tracer.constant(cpu)});
     return tracer.recorder().emit_function(torch_tensor(), given);
+}
+
+/// `torch.LongTensor([1, 2])`
+template <std::size_t kClass>
+Outcome legacy_tensor(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const dtype = imported("torch", kLegacyClasses[kClass].dtype);
+    return legacy_tensor_of(tracer, kLegacyClasses[kClass].name, dtype, arguments);
 }
 
 template <std::size_t... kClasses>
@@ -127,6 +133,20 @@ Outcome shape_as_tensor(Tracer& tracer, const Arguments& arguments) {
 }
 
 }  // namespace
+
+Outcome tensor_of_default_class(Tracer& tracer, const Arguments& arguments) {
+    static PyObject* const device_of_class = imported("torch._C", "_get_default_device");
+    static PyObject* const default_dtype = imported("torch", "get_default_dtype");
+    // (`torch.set_default_tensor_type` may have chosen one on another device.)
+    Answer device = ask(tracer.provenance(), device_of_class);
+    Value* name = device.object ? tracer.outside(device.source, device.object.get()) : nullptr;
+    if (name != nullptr) tracer.realize(name);
+    if (name == nullptr || !PyUnicode_Check(name->object()) ||
+        PyUnicode_CompareWithASCIIString(name->object(), "cpu") != 0)
+        tracer.break_graph(BreakKind::UnknownFunction, "torch.Tensor is called where it makes tensors on a device");
+    PyObject* dtype = tracer.keep(checked(PyObject_CallNoArgs(default_dtype)));
+    return legacy_tensor_of(tracer, "Tensor", dtype, arguments);
+}
 
 void register_constructions(Handlers& handlers) {
     register_legacy_classes(handlers, std::make_index_sequence<std::size(kLegacyClasses)>());

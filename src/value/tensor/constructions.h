@@ -10,6 +10,9 @@ namespace stator {
 /// numbers are stacked, and none is read. Null for any other call.
 Value* stacked_numbers(Tracer& tracer, const Arguments& arguments);
 
+/// `torch.Tensor([1, 2])`, of the default dtype.
+Outcome tensor_of_default_class(Tracer& tracer, const Arguments& arguments);
+
 void register_constructions(Handlers& handlers);
 
 }  // namespace stator

@@ -462,7 +462,8 @@ void register_torch(Handlers& handlers) {
         handlers.add_pure("torch._C", name);
     handlers.add_pure("torch._C", "_get_cpu_capability");
     handlers.add_pure("torch._C._cpu", "_get_cpu_capability");
-    for (const char* name : {"is_available", "device_count", "is_bf16_supported"}) handlers.add_pure("torch.cuda", name);
+    for (const char* name : {"is_available", "device_count", "is_bf16_supported"})
+        handlers.add_pure("torch.cuda", name);
     handlers.add_pure("torch._C", "_accelerator_getAccelerator");
     register_nested_compile(handlers);
     register_jagged_tensors(handlers);

@@ -110,6 +110,8 @@ Outcome TensorValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     if (raw != nullptr &&
         (PyFunction_Check(raw) || Py_TYPE(raw) == &PyMethodDescr_Type || Py_TYPE(raw) == &PyWrapperDescr_Type))
         return tracer.make<MethodValue>(attribute, this);
+    // A C function is no descriptor: the `__torch_function__` of parameters.
+    if (raw != nullptr && PyCFunction_CheckExact(raw)) return attribute;
     if (name.get() == interned("__class__")) return tracer.constant(reinterpret_cast<PyObject*>(type()));
     if (raw == nullptr && outside != nullptr && source != nullptr) {
         PyObject* dict = cpython::instance_dict(outside);

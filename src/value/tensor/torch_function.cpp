@@ -26,6 +26,7 @@
 #include "value/protocol/attributes.h"
 #include "value/protocol/operations.h"
 #include "value/recorder.h"
+#include "value/tensor/constructions.h"
 #include "value/tensor/function_modes.h"
 #include "value/tensor/leaves.h"
 #include "value/tensor/made_wrappers.h"
@@ -398,6 +399,9 @@ Outcome new_tensor(Tracer& tracer, const Arguments& arguments) {
     const std::vector<Value*>& given = arguments.positional;
     ClassValue* type = given.empty() ? nullptr : tensor_class_of(tracer, given[0]);
     if (given.size() == 2) tracer.realize(given[1]);
+    if (type != nullptr && type->held == torch_room::known().tensor_class && given.size() == 2 &&
+        as_sequence(given[1]) != nullptr && arguments.keywords.empty())
+        return tensor_of_default_class(tracer, Arguments::of(given[1]));
     if (type == nullptr || type->held == torch_room::known().tensor_class || given.size() != 2 ||
         given[1]->kind != Kind::Tensor || !arguments.keywords.empty())
         tracer.break_graph(BreakKind::UnknownFunction, "a tensor is created by calling its class");

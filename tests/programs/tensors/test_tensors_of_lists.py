@@ -22,6 +22,8 @@ PROGRAMS = [
     lambda x: torch._foreach_pow([x.abs() + 1], 1 - x.mean().item()),
     lambda x: torch.LongTensor([1, 2, 3]) + 1,
     lambda x: torch.FloatTensor([[1, 2], [3, 4]]) * x.sum(),
+    lambda x: torch.Tensor([[1, 2.5], [3, True]]) * x.sum(),
+    lambda x: (torch.Tensor([]), torch.Tensor((1, 2)), torch.Tensor([x.shape[0]]) + x.sum()),
     lambda x: torch.BoolTensor([True, False]),
     lambda x: torch._shape_as_tensor(x) * 2,
     lambda x: torch.onnx.operators.shape_as_tensor(x)[0] + x,
@@ -31,6 +33,22 @@ PROGRAMS = [
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_captured_as_a_whole(program):
     same(program, T(3, 4), compare_dynamo=False)
+
+
+def test_the_default_dtype_decides():
+    def program(x):
+        return torch.Tensor([1, 2]).dtype, torch.Tensor([0.1]) + x
+
+    changes = [lambda: torch.set_default_dtype(torch.float64), lambda: torch.set_default_dtype(torch.float32)]
+    same(program, T(1), compare_dynamo=False, mutate=[lambda world, change=change: change() for change in changes])
+
+
+def test_parameters_and_tensors_are_like_tensors():
+    def program(x, parameter):
+        like = [torch.overrides.is_tensor_like(one) for one in (x, parameter, 3, torch.Tensor)]
+        return x * parameter, like, hasattr(parameter, "__torch_function__")
+
+    same(program, T(3), lambda: torch.nn.Parameter(torch.ones(3)), compare_dynamo=False)
 
 
 BREAKING = [
