@@ -53,6 +53,16 @@ struct Counting {  // itertools.count
     PyObject* long_step;
 };
 
+struct Chain {                       // itertools.chain
+    PyObject_HEAD PyObject* source;  // an iterator over what is chained; null at the end
+    PyObject* active;                // the iterator over one of these; null before the first and between two
+};
+
+PyTypeObject* chain_class() {
+    static PyTypeObject* const found = imported_class("itertools", "chain");
+    return found;
+}
+
 PyTypeObject* counting_class() {
     static PyTypeObject* const found = imported_class("itertools", "count");
     return found;
@@ -171,11 +181,60 @@ Ahead ahead_in_zip(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
     return Ahead::Item;
 }
 
+/// The container in a part of a chain that is not iterated over yet, where iterating runs no code; else null.
+PyObject* container_of(PyObject* part) {
+    if (is_dict_view(Py_TYPE(part))) part = as<DictView>(part).dv_dict;
+    return PyList_CheckExact(part) || PyTuple_CheckExact(part) || PyDict_CheckExact(part) ? part : nullptr;
+}
+
+/// What iterating over a part of a chain gives after `steps` items, which `container_of` knows.
+Ahead item_of_part(PyObject* part, Py_ssize_t steps, Ref<>* item) {
+    PyObject* container = container_of(part);
+    if (!PyDict_CheckExact(container)) {
+        const bool is_list = PyList_CheckExact(container);
+        return found(Py_NewRef(is_list ? PyList_GET_ITEM(container, steps) : PyTuple_GET_ITEM(container, steps)), item);
+    }
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    for (Py_ssize_t i = 0; i <= steps; ++i)
+        if (!PyDict_Next(container, &position, &key, &value)) return Ahead::Unknown;
+    if (Py_IS_TYPE(part, &PyDictItems_Type)) return found(PyTuple_Pack(2, key, value), item);
+    return found(Py_NewRef(Py_IS_TYPE(part, &PyDictValues_Type) ? value : key), item);
+}
+
+/// In the parts of a chain that are not iterated over yet.
+Ahead ahead_in_parts(PyObject* source, Py_ssize_t steps, Ref<>* item) {
+    for (Py_ssize_t i = 0;; ++i) {
+        Ref<> part;
+        if (Ahead ahead = look_ahead(source, i, &part); ahead != Ahead::Item) return ahead;
+        PyObject* container = container_of(part.get());
+        if (container == nullptr) return Ahead::Unknown;
+        const Py_ssize_t size = PyDict_CheckExact(container) ? PyDict_GET_SIZE(container) : Py_SIZE(container);
+        if (steps < size) return item_of_part(part.get(), steps, item);
+        steps -= size;
+    }
+}
+
+Ahead ahead_in_chain(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
+    const auto& chain = as<Chain>(iterator);
+    if (steps == kLast) return Ahead::Unknown;
+    if (chain.source == nullptr) return Ahead::End;
+    if (!is_alone(chain.source)) return Ahead::Unknown;
+    if (chain.active != nullptr) {
+        if (!is_alone(chain.active)) return Ahead::Unknown;
+        if (Ahead ahead = look_ahead(chain.active, steps, item); ahead != Ahead::End) return ahead;
+        Py_ssize_t count = 0;
+        for (Ref<> passed; look_ahead(chain.active, count, &passed) == Ahead::Item;) ++count;
+        steps -= count;
+    }
+    return ahead_in_parts(chain.source, steps, item);
+}
+
 }  // namespace
 
 bool can_look_ahead(PyTypeObject* type) {
     return is_over_sequence(type) || is_over_dict(type) || type == &PyRangeIter_Type || type == &PyEnum_Type ||
-           type == &PyZip_Type || type == counting_class();
+           type == &PyZip_Type || type == counting_class() || type == chain_class();
 }
 
 bool counts(PyTypeObject* type) {
@@ -190,10 +249,27 @@ Ahead look_ahead(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
     if (type == &PyEnum_Type) return ahead_in_enumeration(iterator, steps, item);
     if (type == &PyZip_Type) return ahead_in_zip(iterator, steps, item);
     if (type == counting_class()) return ahead_in_count(iterator, steps, item);
+    if (type == chain_class()) return ahead_in_chain(iterator, steps, item);
     return Ahead::Unknown;
 }
 
 namespace {
+
+PyObject* find_walked_over(PyObject* iterator, Py_ssize_t& left);
+
+PyObject* find_walked_over_by_chain(const Chain& chain, Py_ssize_t& left) {
+    if (chain.active != nullptr)
+        if (PyObject* found = find_walked_over(chain.active, left)) return found;
+    if (chain.source == nullptr) return nullptr;
+    if (PyObject* found = find_walked_over(chain.source, left)) return found;
+    Ref<> part;
+    for (Py_ssize_t i = 0; look_ahead(chain.source, i, &part) == Ahead::Item; ++i) {
+        PyObject* container = container_of(part.get());
+        const bool changes = container != nullptr && !PyTuple_CheckExact(container);
+        if (changes && left-- == 0) return container;  // (the chain holds it)
+    }
+    return nullptr;
+}
 
 /// Finds the container after `left` others; decrements `left` by the containers of this iterator.
 PyObject* find_walked_over(PyObject* iterator, Py_ssize_t& left) {
@@ -203,6 +279,7 @@ PyObject* find_walked_over(PyObject* iterator, Py_ssize_t& left) {
     if (is_over_dict(type)) container = as<DictIteration>(iterator).di_dict;
     if (is_dict_view(type)) container = as<DictView>(iterator).dv_dict;
     if (container != nullptr && left-- == 0) return container;
+    if (type == chain_class()) return find_walked_over_by_chain(as<Chain>(iterator), left);
     for (Py_ssize_t i = 0; PyObject* inner = inner_iterator(iterator, i); ++i)
         if (PyObject* found = find_walked_over(inner, left)) return found;
     return nullptr;

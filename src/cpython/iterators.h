@@ -10,7 +10,7 @@
 namespace stator::cpython {
 
 /// Whether iterators of exactly this class can be inspected: over lists, tuples, dicts and ranges, `reversed` ones,
-/// and `enumerate` and `zip` of such.
+/// `enumerate` and `zip` of such, `itertools.count`, and `itertools.chain` of such containers.
 bool can_look_ahead(PyTypeObject* type);
 /// Whether its items are the numbers of a counter.
 bool counts(PyTypeObject* type);
