@@ -309,8 +309,10 @@ Outcome reads_data(Tracer& tracer, const Arguments&) {
 /// `tolist()`.
 Outcome reads_numbers(Tracer& tracer, const Arguments& arguments) {
     auto* tensor = arguments.positional.size() == 1 ? cast<TensorValue>(arguments.positional[0]) : nullptr;
-    if (tensor != nullptr && arguments.keywords.empty())
-        if (Value* read = read_list(tracer, tensor)) return read;
+    if (tensor == nullptr || !arguments.keywords.empty()) return reads_data(tracer, arguments);
+    if (Ref<> contents = known_contents(tracer, tensor))
+        return tracer.fresh(checked(PyObject_CallMethod(contents.get(), "tolist", nullptr)));
+    if (Value* read = read_list(tracer, tensor)) return read;
     return reads_data(tracer, arguments);
 }
 

@@ -318,6 +318,22 @@ Outcome is_tensor(Tracer& tracer, const Arguments& arguments) {
     return tracer.boolean(value->kind == Kind::Tensor || value->kind == Kind::TensorObject);
 }
 
+/// Whether the data of one tensor may be assigned to the other: `module.to(device)` asks for each of its parameters.
+Outcome has_compatible_copies(Tracer& tracer, const Arguments& arguments) {
+    const bool are_two = arguments.positional.size() == 2 && arguments.keywords.empty();
+    auto* tensor = are_two ? cast<TensorValue>(arguments.positional[0]) : nullptr;
+    auto* given = are_two ? cast<TensorValue>(arguments.positional[1]) : nullptr;
+    if (tensor != nullptr && given != nullptr) {
+        tracer.realize(tensor);
+        tracer.realize(given);
+    }
+    if (tensor == nullptr || given == nullptr || tensor->is_of_object || given->is_of_object ||
+        tensor->meta->dispatch_keys != given->meta->dispatch_keys || tensor->meta->layout != given->meta->layout)
+        tracer.break_graph(BreakKind::UnknownFunction,
+                           "torch._has_compatible_shallow_copy_type is called with tensors of different kinds");
+    return tracer.boolean(true);
+}
+
 Task make_size(Tracer& tracer, Value* items) {
     auto* list = static_cast<SequenceValue*>(co_await operations::collect(tracer, items));
     co_return make_tuple(tracer, list->all(tracer), torch_room::size_class());
@@ -445,6 +461,7 @@ void register_torch(Handlers& handlers) {
     for (const char* name : {"_has_torch_function_unary", "_has_torch_function_variadic"})
         handlers.add("torch._C", name, has_torch_function_variadic);
     handlers.add("torch", "is_tensor", is_tensor);
+    handlers.add("torch", "_has_compatible_shallow_copy_type", has_compatible_copies);
     handlers.add("torch", "Size", size_class);
     handlers.add("torch.autograd", "Variable", make_variable);
     handlers.add("torch.autograd", "grad", computes_gradients);

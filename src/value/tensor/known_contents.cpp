@@ -285,8 +285,7 @@ std::optional<Arguments> with_integers(Tracer& tracer, Wants wants, const Argume
 Ref<> known_contents(Tracer& tracer, TensorValue* tensor) {
     if (tensor->outside != nullptr || tensor->node == nullptr || tensor->meta == nullptr) return {};
     Computation computation(tracer);
-    const bool is_one = std::ranges::all_of(tensor->meta->sizes, [](Dim size) { return size == 1; });
-    if (!is_one || !computation.collect(tensor->node) || computation.is_written()) return {};
+    if (!computation.collect(tensor->node) || computation.is_written()) return {};
     torch_room::WithModes modes(tracer.modes().current());
     return computation.compute(tensor->node);
 }

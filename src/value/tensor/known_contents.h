@@ -1,5 +1,5 @@
-/// Tensors whose contents are known while tracing: one number, computed on the CPU from constants alone, as in
-/// `torch.div(length, 2, rounding_mode="floor")` or `torch.tensor(3)`.
+/// Tensors whose contents are known while tracing: few numbers, computed on the CPU from constants alone, as in
+/// `torch.div(length, 2, rounding_mode="floor")` or `torch.arange(2, x.dim())`.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace stator {
 
-/// A real tensor with that number; empty if it depends on anything but constants, or was written to.
+/// A real tensor with these numbers; empty if it depends on anything but constants, or was written to.
 Ref<> known_contents(Tracer& tracer, TensorValue* tensor);
 
 /// `bool(tensor)` of such a number, or of a comparison of `torch.rand()` whose result is the same for all random

@@ -191,8 +191,9 @@ namespace {
 /// Nothing in the graph may read x any more. PyTorch raises its own errors for tensors that don't fit.
 bool assign_data(Tracer& tracer, TensorValue* tensor, Value* value) {
     const auto* given = cast<TensorValue>(value);
-    if (given == nullptr || given == tensor || tensor->source == nullptr || tensor->is_of_object || given->is_of_object)
-        return false;
+    if (given == nullptr || tensor->is_of_object || given->is_of_object) return false;
+    if (given == tensor) return true;  // as `module.to(device)` does where nothing has to move
+    if (tensor->source == nullptr) return false;
     const torch_room::TensorMeta &now = *tensor->meta, &then = *given->meta;
     if (now.dtype != then.dtype || now.device != then.device || now.layout != then.layout ||
         now.dispatch_keys != then.dispatch_keys || tensor->view_of != nullptr)

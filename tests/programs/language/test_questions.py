@@ -48,9 +48,7 @@ def test_whether_a_checkpoint_is_valid():
 
 
 def test_whether_cuda_is_initialized(monkeypatch):
-    program = stator.compile(
-        lambda x: x + 1 if torch.cuda.is_initialized() else x - 1, backend="eager", fullgraph=True
-    )
+    program = stator.compile(lambda x: x + 1 if torch.cuda.is_initialized() else x - 1, backend="eager", fullgraph=True)
     x = torch.ones(2)
     for initialized in (False, True, False):
         monkeypatch.setattr(torch.cuda, "_initialized", initialized)

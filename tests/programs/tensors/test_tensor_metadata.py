@@ -164,6 +164,8 @@ WHOLE = {
     "made": "def f(x): return torch.zeros(torch.tensor(3), 2), torch.arange(torch.tensor(4)), torch.ones((torch.tensor(2), 2)) + x[0, 0]",
     "item": "def f(x): return x * torch.tensor(3).item() + torch.tensor(2.5).item()",
     "int_and_float": "def f(x): return x * int(torch.tensor(3.7)) + float(torch.tensor(2))",
+    "axes": "def f(x): return x.sum(torch.arange(0, x.dim()).tolist()), torch.tensor([[1, 2], [3, 4]]).tolist(), torch.ones(2).tolist()",
+    "axes_that_are_changed": "def f(x):\n    axes = torch.arange(2).tolist()\n    axes.append(5)\n    return x.sum(axes[:2]), axes, torch.arange(2).tolist()",
     "truth": "def f(x): return x + 1 if torch.tensor(3) > 2 else x - 1",
     "truth_of_all": "def f(x): return x + 1 if torch.tensor([1, 0]).all() else x - 1",
     "slice": "def f(x):\n    n = torch.div(x.size(0), 2, rounding_mode='floor')\n    return x[:n], x[n:]",
@@ -187,6 +189,7 @@ def test_whole(name: str) -> None:
 CHANGED = {
     "another_size": ("def f(x): return x.reshape(torch.div(x.size(0), 2, rounding_mode='trunc'), -1)", ["ARGS[0] = torch.ones(6, 3)", "ARGS[0] = torch.ones(8, 2)"]),
     "another_number": ("N = 2\ndef f(x): return x * torch.tensor(N).item(), x.reshape(torch.tensor(N), -1)", ["N = 3", "N = 4", "N = True", "N = 2.0"]),
+    "another_list": ("N = 2\ndef f(x): return x, torch.arange(N).tolist()", ["N = 3", "N = 0"]),
     "the_default_dtype": ("def f(x): return x.double() * torch.tensor(0.1).item()", ["torch.set_default_dtype(torch.float64)", "torch.set_default_dtype(torch.float32)"]),
     "what_is_dropped": ("DROP = 0.0\ndef f(x):\n    torch.manual_seed(3)\n    for i in range(4):\n        if torch.rand([]) < DROP: continue\n        x = x * torch.rand(1)\n    return x", ["DROP = 0.9", "DROP = -1", "DROP = 1.5", "DROP = 0.0"]),
     "a_variable": ("def f(x, n): return x * torch.tensor(n).item() if torch.tensor(n) > 3 else x - n", ["ARGS[1] = 5", "ARGS[1] = 6", "ARGS[1] = 1"]),
