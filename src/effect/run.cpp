@@ -155,7 +155,13 @@ class Executor {
                                                                           : registers_[plan_.handled_exception]);
                 return registers_.take(step.from[0]);
             }
-            if (step.to >= 0)
+            if (step.op == PlanOp::Output)
+                registers_.fill(step.to, Ref<>::share(outputs_[step.number]));
+            else if (step.op == PlanOp::Fetch)
+                registers_.fill(step.to, Ref<>::share(fetched_[step.number]));
+            else if (step.op == PlanOp::Constant)
+                registers_.fill(step.to, step.number == 1 ? new_constant(step.object) : Ref<>::share(step.object));
+            else if (step.to >= 0)
                 registers_.fill(step.to, make(step));
             else
                 change(step);
@@ -178,12 +184,6 @@ class Executor {
 
     Ref<> make(const PlanStep& step) const {
         switch (step.op) {
-            case PlanOp::Constant:
-                return step.number == 1 ? new_constant(step.object) : Ref<>::share(step.object);
-            case PlanOp::Output:
-                return Ref<>::share(outputs_[step.number]);
-            case PlanOp::Fetch:
-                return Ref<>::share(fetched_[step.number]);
             case PlanOp::Tuple:
                 return make_tuple(step);
             case PlanOp::List:

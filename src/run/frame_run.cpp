@@ -302,6 +302,8 @@ Stepped FrameRun::finish_exit(Exit& exit, std::size_t depth) {
         std::exchange(exit.raised, std::nullopt)->raise();
         return {Stepped::Kind::Raised, at_};
     }
+    // CPython suspends a generator.
+    if (code_[at_].op == bytecode::Op::YieldValue) return {Stepped::Kind::Leave, at_};
     return step_for_real(runs_callbacks);
 }
 
