@@ -88,18 +88,23 @@ std::int8_t float32_matmul(at::Context& context) {
         const at::Float32Precision* where;
         at::Float32Precision was;
     };
-    constexpr std::size_t kMost = 24;
-    static std::array<Read, kMost> read;
+    // A fixed number of reads needs no loop. Those without an entry read their own value.
+    static std::array<Read, 12> read{};
     static std::size_t count = 0;
     static std::int8_t known = 0;
     const Precisions& precisions = precisions_of(context);
-    bool is_unchanged = count == precisions.size() && count > 0;
-    for (const Read* one = read.data(); one != read.data() + count; ++one) is_unchanged &= *one->where == one->was;
-    if (is_unchanged) [[likely]]
-        return known;
+    if (count != 0 && count == precisions.size()) [[likely]] {
+        int differences = 0;
+#pragma GCC unroll 12
+        for (const Read& one : read) differences |= static_cast<int>(*one.where) ^ static_cast<int>(one.was);
+        if (differences == 0) [[likely]]
+            return known;
+    }
     count = 0;
-    if (precisions.size() <= kMost)
+    if (precisions.size() <= read.size()) {
         for (const auto& [key, precision] : precisions) read[count++] = {&precision, precision};
+        for (std::size_t i = count; i < read.size(); ++i) read[i].where = &read[i].was;
+    }
     known = static_cast<std::int8_t>(context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL));
     return known;
 }
