@@ -8,6 +8,7 @@ is compared with the uncompiled one: CPU time, batches of calls in turn, the bes
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import io
 import math
@@ -332,7 +333,7 @@ def measure_breaks(program: Breaking, systems: Sequence[System], repeats: Repeat
             system.reset()
             compiled, arguments = _cached(program, system, Answering(recording.outputs))
             with printing_nowhere(), quiet():
-                overhead = best_seconds(lambda call=compiled, given=arguments: call(*given), *_batches(program))
+                overhead = best_seconds(functools.partial(compiled, *arguments), *_batches(program))
             cost.overhead[system.name] = min(cost.overhead.get(system.name, overhead), overhead)
         _measure_whole(program, systems, cost)
     for system in systems:

@@ -56,7 +56,8 @@ static int same_name(PyObject* left, PyObject* right) {
     return left == right || (!PyUnicode_CHECK_INTERNED(right) && PyUnicode_Compare(left, right) == 0);
 }
 
-// The position of a name in the keys of a type; -1 if it is not there. As the look-up of CPython, which is not exported.
+// The position of a name in the keys of a type; -1 if it is not there. As the look-up of CPython, which is not
+// exported.
 static Py_ssize_t position_of(PyDictKeysObject* keys, PyObject* name) {
     PyDictUnicodeEntry* entries = DK_UNICODE_ENTRIES(keys);
     // Such keys are few, so an index has one byte.
