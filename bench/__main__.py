@@ -32,7 +32,7 @@ def main() -> None:
     steps = [] if options.dynamo_alone else [(each, captures.measure(each, repeats)) for each in programs]
     captured = [(program, each) for program, each in steps if each is not None]
     results = [(program, measure(program, compared, repeats)) for program in programs]
-    breaking = [program for program in breaks.PROGRAMS if options.only in program.name]
+    breaking = breaks.programs(options.only)
     costs = [(program, breaks.measure_breaks(program, compared, repeats)) for program in breaking]
     shapes = [] if options.dynamo_alone else [shape for shape in tracker.SHAPES if options.only in f"tracker {shape}"]
     tracking = {shape: tracker.measure(shape) for shape in shapes}

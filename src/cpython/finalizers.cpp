@@ -1,5 +1,6 @@
 #include "cpython/finalizers.h"
 
+#include <memory>
 #include <string_view>
 #include <unordered_map>
 
@@ -74,7 +75,7 @@ class Freed {
   private:
     static int visit(PyObject* object, void* context) {
         auto& self = *static_cast<Freed*>(context);
-        if (is_plain(Py_TYPE(object))) return 0;
+        if (is_always_freed_without_code(Py_TYPE(object))) return 0;
         if (Py_REFCNT(object) == 1) {
             self.waiting_.push_back(object);
             return 0;
@@ -93,16 +94,13 @@ class Freed {
         return 0;
     }
 
-    /// Freeing such an object runs no code, and nothing that it owns is looked at.
-    static bool is_plain(PyTypeObject* type) {
-        return !PyType_IS_GC(type) && type->tp_finalize == nullptr && type->tp_del == nullptr &&
-               !PyType_SUPPORTS_WEAKREFS(type);
-    }
-
     Py_ssize_t& references_reached(PyObject* object) {
         for (Reached& one : few_)
             if (one.object == object) return one.references;
-        if (few_.size() == kFew) return more_[object];
+        if (few_.size() == kFew) {
+            if (more_ == nullptr) more_ = std::make_unique<std::unordered_map<PyObject*, Py_ssize_t>>();
+            return (*more_)[object];
+        }
         few_.push_back({object, 0});
         return few_.back().references;
     }
@@ -116,7 +114,7 @@ class Freed {
     const SharedContents* shared_;
     ShortList<PyObject*, 32> waiting_;
     ShortList<Reached, kFew> few_;
-    std::unordered_map<PyObject*, Py_ssize_t> more_;
+    std::unique_ptr<std::unordered_map<PyObject*, Py_ssize_t>> more_;
 };
 
 }  // namespace

@@ -7,6 +7,12 @@
 
 namespace stator::cpython {
 
+/// Whether freeing an object of the class never runs code, whatever it owns: ints, strings.
+inline bool is_always_freed_without_code(PyTypeObject* type) {
+    return !PyType_IS_GC(type) && type->tp_finalize == nullptr && type->tp_del == nullptr &&
+           !PyType_SUPPORTS_WEAKREFS(type);
+}
+
 /// Whether freeing the object itself runs code: its `__del__` or another finalizer, a callback of a weak reference to
 /// it, what is left of a generator. Classes and modules count as objects that are never freed.
 bool has_finalizer(PyObject* object);

@@ -1,11 +1,11 @@
 #include "cpython/frame.h"
 
-#include <algorithm>
+#include <iterator>
+#include <memory>
 #include <utility>
 
 #include "base/check.h"
 #include "base/python_error.h"
-#include "base/short_list.h"
 #include "cpython/code_object.h"
 #include "cpython/frame_layout.h"
 #include "cpython/opcodes.h"
@@ -87,10 +87,18 @@ void set_stack(Frame* frame, std::span<PyObject* const> owned_values) {
                   "the value stack is not that deep");
     std::span<PyObject*> old = stack(frame);
     // Destructors may look at the frame, so values are freed after the frame is consistent again.
-    ShortList<PyObject*, 16> dropped{std::span<PyObject* const>(old)};
-    std::copy(owned_values.begin(), owned_values.end(), old.data());
+    PyObject* here[8];
+    std::unique_ptr<PyObject*[]> allocated;
+    PyObject** dropped = here;
+    if (old.size() > std::size(here)) {
+        allocated = std::make_unique_for_overwrite<PyObject*[]>(old.size());
+        dropped = allocated.get();
+    }
+    const std::size_t count = old.size();
+    for (std::size_t i = 0; i < count; ++i) dropped[i] = old[i];
+    for (std::size_t i = 0; i < owned_values.size(); ++i) old.data()[i] = owned_values[i];
     frame->stacktop = slot_count(frame) + static_cast<int>(owned_values.size());
-    for (PyObject* value : dropped) Py_XDECREF(value);
+    for (std::size_t i = 0; i < count; ++i) Py_XDECREF(dropped[i]);
 }
 
 void push(Frame* frame, Ref<> value) {

@@ -56,6 +56,30 @@ static int same_name(PyObject* left, PyObject* right) {
     return left == right || (!PyUnicode_CHECK_INTERNED(right) && PyUnicode_Compare(left, right) == 0);
 }
 
+// The position of a name in the keys of a type; -1 if it is not there. As the look-up of CPython, which is not
+// exported.
+static Py_ssize_t position_of(PyDictKeysObject* keys, PyObject* name) {
+    PyDictUnicodeEntry* entries = DK_UNICODE_ENTRIES(keys);
+    // Such keys are few, so an index has one byte.
+    if (keys->dk_log2_index_bytes != keys->dk_log2_size) {
+        for (Py_ssize_t i = 0; i < keys->dk_nentries; ++i)
+            if (entries[i].me_key != NULL && same_name(entries[i].me_key, name)) return i;
+        return -1;
+    }
+    const Py_hash_t hash = PyObject_Hash(name);
+    const int8_t* indices = (const int8_t*)keys->dk_indices;
+    const size_t mask = ((size_t)1 << keys->dk_log2_size) - 1;
+    size_t perturb = (size_t)hash;
+    for (size_t i = perturb & mask;; perturb >>= 5, i = (i * 5 + perturb + 1) & mask) {
+        const int8_t index = indices[i];
+        if (index == DKIX_EMPTY) return -1;
+        if (index < 0) continue;
+        PyObject* key = entries[index].me_key;
+        if (key == name) return index;
+        if (key != NULL && ((PyASCIIObject*)key)->hash == hash && PyUnicode_Compare(key, name) == 0) return index;
+    }
+}
+
 PyObject* stator_instance_attribute(PyObject* object, PyObject* name) {
     PyObject* dict;
     if ((Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT) != 0) {
@@ -63,10 +87,8 @@ PyObject* stator_instance_attribute(PyObject* object, PyObject* name) {
         dict = managed_dict(object, &values);
         if (values != NULL) {
             PyDictKeysObject* keys = ((PyHeapTypeObject*)Py_TYPE(object))->ht_cached_keys;
-            PyDictUnicodeEntry* entries = DK_UNICODE_ENTRIES(keys);
-            for (Py_ssize_t i = 0; i < keys->dk_nentries; ++i)
-                if (entries[i].me_key != NULL && same_name(entries[i].me_key, name)) return values->values[i];
-            return NULL;
+            const Py_ssize_t position = position_of(keys, name);
+            return position < 0 ? NULL : values->values[position];
         }
     } else {
         dict = stator_dict_if_made(object);

@@ -50,12 +50,16 @@ Ref<> held_at(const DroppedObject& dropped, PyObject* fetched) {
 
 bool frees_dropped_without_code(const Plan& plan, std::span<PyObject* const> fetched) {
     if (plan.dropped.empty()) return true;
-    ShortList<PyObject*, 16> freed;
+    ShortList<PyObject*, 8> freed;
     for (const DroppedObject& dropped : plan.dropped) {
-        Ref<> found = held_at(dropped, fetched[static_cast<std::size_t>(dropped.fetched)]);
-        if (!found) continue;
-        PyObject* object = found.get();
-        const Py_ssize_t holders = Py_REFCNT(object) - 1;
+        PyObject* object = fetched[static_cast<std::size_t>(dropped.fetched)];
+        Ref<> found;
+        if (dropped.place != DroppedObject::Place::Itself && dropped.place != DroppedObject::Place::Contents) {
+            found = held_at(dropped, object);
+            object = found.get();
+        }
+        if (object == nullptr || cpython::is_always_freed_without_code(Py_TYPE(object))) continue;
+        const Py_ssize_t holders = Py_REFCNT(object) - (found ? 1 : 0);
         // If there are more references than the plan can drop, the object has another owner, and so do its contents.
         bool stays =
             dropped.place != DroppedObject::Place::Contents && holders > static_cast<Py_ssize_t>(plan.dropped.size());

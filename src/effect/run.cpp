@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "base/imported.h"
 #include "base/python_error.h"
 #include "base/short_list.h"
 #include "cpython/generators.h"
@@ -155,7 +156,13 @@ class Executor {
                                                                           : registers_[plan_.handled_exception]);
                 return registers_.take(step.from[0]);
             }
-            if (step.to >= 0)
+            if (step.op == PlanOp::Output)
+                registers_.fill(step.to, Ref<>::share(outputs_[step.number]));
+            else if (step.op == PlanOp::Fetch)
+                registers_.fill(step.to, Ref<>::share(fetched_[step.number]));
+            else if (step.op == PlanOp::Constant)
+                registers_.fill(step.to, step.number == 1 ? new_constant(step.object) : Ref<>::share(step.object));
+            else if (step.to >= 0)
                 registers_.fill(step.to, make(step));
             else
                 change(step);
@@ -178,12 +185,6 @@ class Executor {
 
     Ref<> make(const PlanStep& step) const {
         switch (step.op) {
-            case PlanOp::Constant:
-                return step.number == 1 ? new_constant(step.object) : Ref<>::share(step.object);
-            case PlanOp::Output:
-                return Ref<>::share(outputs_[step.number]);
-            case PlanOp::Fetch:
-                return Ref<>::share(fetched_[step.number]);
             case PlanOp::Tuple:
                 return make_tuple(step);
             case PlanOp::List:
@@ -229,9 +230,22 @@ class Executor {
     }
 
     Ref<> call(const PlanStep& step) const {
+        static PyObject* const next = imported("builtins", "next");
+        if (step.object == next && step.from.size() == 2) return next_or(from(step, 0), from(step, 1));
         ShortList<PyObject*, 8> arguments;
         for (std::size_t i = 0; i < step.from.size(); ++i) arguments.push_back(from(step, i));
         return checked(PyObject_Vectorcall(step.object, arguments.begin(), arguments.size(), nullptr));
+    }
+
+    /// `next(iterator, otherwise)`: every round of a loop that is entered in its middle advances its iterator.
+    static Ref<> next_or(PyObject* iterator, PyObject* otherwise) {
+        STATOR_CHECK(PyIter_Check(iterator), "only iterators have a next item");
+        if (PyObject* item = Py_TYPE(iterator)->tp_iternext(iterator)) return Ref<>::steal(item);
+        if (PyErr_Occurred() != nullptr) {
+            if (!PyErr_ExceptionMatches(PyExc_StopIteration)) throw PythonError();
+            PyErr_Clear();
+        }
+        return Ref<>::share(otherwise);
     }
 
     Ref<> call_named(const PlanStep& step) const {

@@ -162,8 +162,9 @@ Ref<> run_graph(Entry& entry, std::span<PyObject* const> inputs, GraphFailure* f
 
 Ref<> run_plan(Entry& entry, PyThreadState* thread, cpython::Frame* frame, std::span<PyObject* const> results,
                std::span<PyObject* const> fetched, PlanRegisters& registers) {
-    Ref<PyFrameObject> object;
-    if (entry.plan.uses_frame) object = object_of(thread, frame, entry.at);
+    if (!entry.plan.uses_frame) [[likely]]
+        return run(entry.plan, results, fetched, registers);
+    Ref<PyFrameObject> object = object_of(thread, frame, entry.at);
     return run(entry.plan, results, fetched, registers, object.get());
 }
 

@@ -288,10 +288,11 @@ Stepped FrameRun::finish_exit(Exit& exit, std::size_t depth) {
     }
     if (depth + 1 < exit.frames().size()) {
         try {
-            return complete(frame_, code_, at_, run_frame_above(exit, depth + 1));
+            if (std::optional<Result> result = run_frame_above(exit, depth + 1))
+                return complete(frame_, code_, at_, std::move(*result));
         } catch (const PythonError&) {
-            return {Stepped::Kind::Raised, at_};
         }
+        return {Stepped::Kind::Raised, at_};
     }
     // Objects that the frames do not reference have to be freed before the program continues, as uncompiled.
     bool runs_callbacks = exit.frames()[depth].runs_callbacks;
@@ -301,6 +302,8 @@ Stepped FrameRun::finish_exit(Exit& exit, std::size_t depth) {
         std::exchange(exit.raised, std::nullopt)->raise();
         return {Stepped::Kind::Raised, at_};
     }
+    // CPython suspends a generator.
+    if (code_[at_].op == bytecode::Op::YieldValue) return {Stepped::Kind::Leave, at_};
     return step_for_real(runs_callbacks);
 }
 
@@ -396,7 +399,7 @@ PyObject* FrameRun::handle_primed(PyThreadState* thread, cpython::Frame* frame, 
     return FrameRun(*primed->cache, thread, frame, code, {0}, primed->role).go_on(*primed->exit, primed->depth);
 }
 
-Result FrameRun::run_frame_above(Exit& exit, std::size_t depth) {
+std::optional<Result> FrameRun::run_frame_above(Exit& exit, std::size_t depth) {
     const PlanFrame& state = exit.frames()[depth];
     // The plan may be freed meanwhile.
     const ShortList<PlanContinuation, 4> continuations{state.continuations};
@@ -422,9 +425,9 @@ Result FrameRun::run_frame_above(Exit& exit, std::size_t depth) {
     }
     if (!result.value) {
         bool ends_iteration = !continuations.empty() && continuations[0].kind == PlanContinuation::Kind::Next;
-        if (!ends_iteration || !PyErr_ExceptionMatches(PyExc_StopIteration)) throw PythonError();
+        if (!ends_iteration || !PyErr_ExceptionMatches(PyExc_StopIteration)) return std::nullopt;
         PyErr_Clear();
-        return {};
+        return Result{};
     }
     auto next_given = given.begin();
     for (const PlanContinuation& continuation : continuations) {

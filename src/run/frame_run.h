@@ -84,8 +84,8 @@ class FrameRun {
     Stepped finish_exit(Exit& exit, std::size_t depth);
     void fill(Exit& exit, const PlanFrame& state);
     Stepped step_for_real(bool runs_callbacks);
-    /// The result of the frame above. Throws PythonError.
-    Result run_frame_above(Exit& exit, std::size_t depth);
+    /// The result of the frame above; none if it has raised. Throws PythonError where it could not begin.
+    std::optional<Result> run_frame_above(Exit& exit, std::size_t depth);
     /// Handles the end of an instruction; true if the frame is done.
     bool take(const Stepped& stepped, PyObject** answer);
     PyObject* leave();

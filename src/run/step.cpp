@@ -44,10 +44,8 @@ Ref<> boolean(int truth) {
     return Ref<>::share(truth != 0 ? Py_True : Py_False);
 }
 
-/// The instruction can't be executed here; it has had no effect yet.
-struct LeaveToCPython {};
-
-/// One instruction that is being executed.
+/// One instruction that is being executed. Exceptions of the program are returned where they are part of its ordinary
+/// course: throwing a C++ exception takes longer than many a call.
 class Step {
   public:
     Step(cpython::Frame* frame, const Code& code, Index at, Sender send, void* context)
@@ -62,11 +60,20 @@ class Step {
     }
     PyObject* name() const { return code_.name(instruction_.arg); }
 
-    /// Pops the operands, pushes the result and continues as after a call.
+    /// Pops the operands, pushes the result and continues as after a call; without a result it has raised.
     Stepped finish(int operands, Ref<> result) {
+        if (!result) return raised();
         cpython::drop(frame_, operands);
         return complete(frame_, code_, at_, {std::move(result)});
     }
+    /// The same for an instruction that pushes nothing; a negative status means that it has raised.
+    Stepped finish(int operands, int status) {
+        if (status < 0) return raised();
+        return finish(operands, Ref<>::share(Py_None));
+    }
+    Stepped raised() const { return {Stepped::Kind::Raised, at_}; }
+    /// The instruction can't be executed here; it has had no effect yet.
+    Stepped leave() const { return {Stepped::Kind::Leave, at_}; }
     Stepped next() const { return {Stepped::Kind::Next, at_.next()}; }
     Stepped go_to(Index target) const { return {Stepped::Kind::Next, target}; }
     Stepped jump_if(bool jumps) const { return go_to(jumps ? instruction_.target : at_.next()); }
@@ -125,21 +132,21 @@ bool are_held_by_variables(cpython::Frame* frame, std::span<PyObject* const> arg
     });
 }
 
-/// Calls an object with arguments from the stack of a frame. A Python function takes over the references, unless
-/// another hook evaluates its frame.
+/// Calls an object with arguments from the stack of a frame; null if it has raised. A Python function takes over the
+/// references, unless another hook evaluates its frame.
 Ref<> call_with_arguments(cpython::Frame* frame, PyObject* callable, PyObject** arguments, std::size_t count,
                           std::size_t positional, PyObject* names) {
     if (!Py_IS_TYPE(callable, &PyFunction_Type) || count == 0)
-        return checked(PyObject_Vectorcall(callable, arguments, positional, names));
+        return Ref<>::steal(PyObject_Vectorcall(callable, arguments, positional, names));
     if (are_held_by_variables(frame, {arguments, count})) {
         const ShortList<PyObject*, 8> given{std::span<PyObject* const>(arguments, count)};
         for (std::size_t i = 0; i < count; ++i) Py_CLEAR(arguments[i]);
-        return checked(PyObject_Vectorcall(callable, given.begin(), positional, names));
+        return Ref<>::steal(PyObject_Vectorcall(callable, given.begin(), positional, names));
     }
-    if (cpython::is_hook_waiting()) return checked(PyObject_Vectorcall(callable, arguments, positional, names));
+    if (cpython::is_hook_waiting()) return Ref<>::steal(PyObject_Vectorcall(callable, arguments, positional, names));
     HandedOver handed_over{arguments, count};
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable));
-    return checked(
+    return Ref<>::steal(
         cpython::call_with_hook(code, run_with_arguments, &handed_over, callable, arguments, positional, names));
 }
 
@@ -162,7 +169,7 @@ Stepped Step::call(std::size_t count, PyObject* names, int operands) {
         ++count;
     }
     std::size_t positional = count - (names == nullptr ? 0 : static_cast<std::size_t>(PyTuple_GET_SIZE(names)));
-    if (leaves_frame_uncompiled(callable)) throw LeaveToCPython();
+    if (leaves_frame_uncompiled(callable)) return leave();
     // `next(generator)` is the only C call that resumes Python code which can be captured.
     if (callable == builtin_next() && positional == 1 && names == nullptr && PyGen_CheckExact(arguments[0])) {
         PyObject* result = nullptr;
@@ -173,7 +180,7 @@ Stepped Step::call(std::size_t count, PyObject* names, int operands) {
                 cpython::drop(frame_, operands);
                 return complete(frame_, code_, at_, {Ref<>::steal(result), true});
             case PYGEN_ERROR:
-                throw PythonError();
+                return raised();
         }
     }
     return finish(operands, call_with_arguments(frame_, callable, arguments, count, positional, names));
@@ -187,13 +194,13 @@ Stepped Step::call_spread() {
     PyObject *lower = top(static_cast<std::size_t>(operands) - 1), *upper = top(static_cast<std::size_t>(operands) - 2);
     PyObject* callable = lower == nullptr ? upper : lower;
     // Other objects than tuples and dicts may raise errors whose message names the function.
-    if (named != nullptr && !PyDict_CheckExact(named)) throw LeaveToCPython();
+    if (named != nullptr && !PyDict_CheckExact(named)) return leave();
     Ref<> arguments = Ref<>::share(positional);
     if (!PyTuple_CheckExact(positional)) {
-        if (!PyList_CheckExact(positional)) throw LeaveToCPython();
+        if (!PyList_CheckExact(positional)) return leave();
         arguments = checked(PyList_AsTuple(positional));
     }
-    return finish(operands, checked(PyObject_Call(callable, arguments.get(), named)));
+    return finish(operands, Ref<>::steal(PyObject_Call(callable, arguments.get(), named)));
 }
 
 Stepped Step::load_super_attribute() {
@@ -213,15 +220,15 @@ Stepped Step::for_iter() {
             case PYGEN_RETURN:
                 return complete(frame_, code_, at_, {Ref<>::steal(result), true});
             case PYGEN_ERROR:
-                throw PythonError();
+                return raised();
         }
     }
     PyObject* item = Py_TYPE(iterator)->tp_iternext(iterator);
     if (item == nullptr && PyErr_Occurred() != nullptr) {
-        if (!PyErr_ExceptionMatches(PyExc_StopIteration)) throw PythonError();
+        if (!PyErr_ExceptionMatches(PyExc_StopIteration)) return raised();
         PyErr_Clear();
     }
-    return finish(0, Ref<>::steal(item));
+    return complete(frame_, code_, at_, {Ref<>::steal(item)});
 }
 
 Stepped Step::send() {
@@ -229,7 +236,7 @@ Stepped Step::send() {
     PyObject* result = nullptr;
     PySendResult how = cpython::is_resumable(receiver) ? send_(context_, receiver, value, &result)
                                                        : PyIter_Send(receiver, value, &result);
-    if (how == PYGEN_ERROR) throw PythonError();
+    if (how == PYGEN_ERROR) return raised();
     cpython::drop(frame_, 1);
     return complete(frame_, code_, at_, {Ref<>::steal(result), how == PYGEN_RETURN});
 }
@@ -334,12 +341,11 @@ Stepped Step::merge_named_arguments() {
     auto* into = top(static_cast<std::size_t>(instruction_.arg));
     PyObject* mapping = top();
     // A duplicate key, or an object that is not a mapping, raises an error whose message names the function.
-    if (!PyDict_CheckExact(mapping)) throw LeaveToCPython();
+    if (!PyDict_CheckExact(mapping)) return leave();
     PyObject *key = nullptr, *value = nullptr;
     for (Py_ssize_t position = 0; PyDict_Next(mapping, &position, &key, &value) != 0;)
-        if (!PyUnicode_CheckExact(key) || PyDict_Contains(into, key) != 0) throw LeaveToCPython();
-    checked(PyDict_Update(into, mapping));
-    return finish(1, Ref<>::share(Py_None));
+        if (!PyUnicode_CheckExact(key) || PyDict_Contains(into, key) != 0) return leave();
+    return finish(1, PyDict_Update(into, mapping));
 }
 
 Stepped Step::format_value() {
@@ -367,27 +373,30 @@ Stepped Step::format_value() {
 
 /// `iterator` is empty if CPython has to raise the error.
 Stepped Step::replace_top(Ref<> iterator) {
-    if (!iterator) throw LeaveToCPython();
+    if (!iterator) return leave();
     return finish(1, std::move(iterator));
 }
 
 Stepped Step::get_next_awaitable() {
     Ref<> awaitable = cpython::awaited_next(top());
-    if (!awaitable) throw LeaveToCPython();
+    if (!awaitable) return leave();
     return finish(0, std::move(awaitable));
 }
 
 Stepped Step::before_with(const char* entering, const char* leaving) {
     PyObject* manager = top();
-    auto special = [manager](const char* name) {
-        Ref<> found = Ref<>::share(cpython::lookup_in_mro(Py_TYPE(manager), interned(name)));
-        if (!found) throw LeaveToCPython();  // CPython raises the error
-        descrgetfunc bind = Py_TYPE(found.get())->tp_descr_get;
-        if (bind == nullptr) return found;
-        return checked(bind(found.get(), manager, reinterpret_cast<PyObject*>(Py_TYPE(manager))));
+    auto found = [manager](const char* name) {
+        return Ref<>::share(cpython::lookup_in_mro(Py_TYPE(manager), interned(name)));
     };
-    Ref<> enter = special(entering);
-    Ref<> exit = special(leaving);
+    auto bound = [manager](Ref<> method) {
+        descrgetfunc bind = Py_TYPE(method.get())->tp_descr_get;
+        if (bind == nullptr) return method;
+        return checked(bind(method.get(), manager, reinterpret_cast<PyObject*>(Py_TYPE(manager))));
+    };
+    Ref<> enter = found(entering), exit = found(leaving);
+    if (!enter || !exit) return leave();  // CPython raises the error
+    enter = bound(std::move(enter));
+    exit = bound(std::move(exit));
     Ref<> entered = checked(PyObject_CallNoArgs(enter.get()));
     cpython::drop(frame_, 1);
     cpython::push(frame_, std::move(exit));
@@ -398,7 +407,7 @@ Stepped Step::before_with(const char* entering, const char* leaving) {
 Stepped Step::import_name() {
     PyObject* builtins = cpython::builtins_of(frame_);
     PyObject* function = PyDict_GetItemWithError(builtins, interned("__import__"));
-    if (function == nullptr) throw LeaveToCPython();
+    if (function == nullptr) return leave();
     Ref<> module = checked(PyObject_CallFunctionObjArgs(function, name(), cpython::globals_of(frame_).get(), Py_None,
                                                         top(0), top(1), nullptr));
     return finish(2, std::move(module));
@@ -431,7 +440,7 @@ Stepped raised_again(Ref<> exception) {
 }  // namespace
 
 Stepped Step::split_group() {
-    if (!patterns::is_group_pattern(top())) throw LeaveToCPython();  // CPython raises the error
+    if (!patterns::is_group_pattern(top())) return leave();  // CPython raises the error
     patterns::Parts parts = patterns::split_group(top(1), top());
     cpython::drop(frame_, 2);
     PyObject* matching = parts.matching.get();
@@ -446,7 +455,7 @@ Stepped Step::raise() {
         Ref<> handled = Ref<>::steal(PyErr_GetHandledException());
         if (!handled || handled.get() == Py_None) {
             PyErr_SetString(PyExc_RuntimeError, "No active exception to reraise");
-            throw PythonError();
+            return raised();
         }
         return raised_again(std::move(handled));
     }
@@ -458,7 +467,7 @@ Stepped Step::raise() {
         PyException_SetCause(exception.get(), cause.release());
     }
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())), exception.get());
-    throw PythonError();
+    return raised();
 }
 
 Stepped Step::raise_again() {
@@ -467,17 +476,16 @@ Stepped Step::raise_again() {
 
 Stepped Step::slice_access() {
     Ref<> slice = checked(PySlice_New(top(1), top(0), nullptr));
-    if (instruction_.op == Op::BinarySlice) return finish(3, checked(PyObject_GetItem(top(2), slice.get())));
-    checked(PyObject_SetItem(top(2), slice.get(), top(3)));
-    return finish(4, Ref<>::share(Py_None));
+    if (instruction_.op == Op::BinarySlice) return finish(3, Ref<>::steal(PyObject_GetItem(top(2), slice.get())));
+    return finish(4, PyObject_SetItem(top(2), slice.get(), top(3)));
 }
 
 Stepped Step::load_global() {
     PyObject* found = PyDict_GetItemWithError(cpython::globals_of(frame_), name());
     if (found == nullptr && PyErr_Occurred() == nullptr && PyDict_CheckExact(cpython::builtins_of(frame_).get()))
         found = PyDict_GetItemWithError(cpython::builtins_of(frame_), name());
-    if (PyErr_Occurred() != nullptr) throw PythonError();
-    if (found == nullptr) throw LeaveToCPython();
+    if (PyErr_Occurred() != nullptr) return raised();
+    if (found == nullptr) return leave();
     return finish(0, Ref<>::share(found));
 }
 
@@ -508,41 +516,37 @@ Stepped Step::run() {
 
         case Op::LoadAttr:
         case Op::LoadMethod:
-            return finish(1, checked(PyObject_GetAttr(top(), name())));
+            return finish(1, Ref<>::steal(PyObject_GetAttr(top(), name())));
         case Op::LoadSuperAttr:
             return load_super_attribute();
         case Op::StoreAttr:
-            checked(PyObject_SetAttr(top(), name(), top(1)));
-            return finish(2, Ref<>::share(Py_None));
+            return finish(2, PyObject_SetAttr(top(), name(), top(1)));
         case Op::DeleteAttr:
-            checked(PyObject_SetAttr(top(), name(), nullptr));
-            return finish(1, Ref<>::share(Py_None));
+            return finish(1, PyObject_SetAttr(top(), name(), nullptr));
         case Op::BinarySubscr:
-            return finish(2, checked(PyObject_GetItem(top(1), top())));
+            return finish(2, Ref<>::steal(PyObject_GetItem(top(1), top())));
         case Op::StoreSubscr:
-            checked(PyObject_SetItem(top(1), top(), top(2)));
-            return finish(3, Ref<>::share(Py_None));
+            return finish(3, PyObject_SetItem(top(1), top(), top(2)));
         case Op::DeleteSubscr:
-            checked(PyObject_DelItem(top(1), top()));
-            return finish(2, Ref<>::share(Py_None));
+            return finish(2, PyObject_DelItem(top(1), top()));
         case Op::BinarySlice:
         case Op::StoreSlice:
             return slice_access();
 
         case Op::UnaryPositive:
-            return finish(1, checked(PyNumber_Positive(top())));
+            return finish(1, Ref<>::steal(PyNumber_Positive(top())));
         case Op::UnaryNegative:
-            return finish(1, checked(PyNumber_Negative(top())));
+            return finish(1, Ref<>::steal(PyNumber_Negative(top())));
         case Op::UnaryInvert:
-            return finish(1, checked(PyNumber_Invert(top())));
+            return finish(1, Ref<>::steal(PyNumber_Invert(top())));
         case Op::UnaryNot:
             return finish(1, boolean(PyObject_Not(top())));
         case Op::ToBool:
             return finish(1, boolean(PyObject_IsTrue(top())));
         case Op::BinaryOp:
-            return finish(2, checked(cpython::binary_operation(static_cast<std::size_t>(arg), top(1), top())));
+            return finish(2, Ref<>::steal(cpython::binary_operation(static_cast<std::size_t>(arg), top(1), top())));
         case Op::CompareOp:
-            return finish(2, checked(PyObject_RichCompare(top(1), top(), arg)));
+            return finish(2, Ref<>::steal(PyObject_RichCompare(top(1), top(), arg)));
         case Op::ContainsOp: {
             int contained = checked(PySequence_Contains(top(), top(1)));
             return finish(2, boolean(arg == 1 ? contained == 0 : contained));
@@ -557,27 +561,21 @@ Stepped Step::run() {
         case Op::BuildConstKeyMap:
             return build_map_of_constant_keys();
         case Op::ListAppend:
-            checked(PyList_Append(at_depth(1), top()));
-            return finish(1, Ref<>::share(Py_None));
+            return finish(1, PyList_Append(at_depth(1), top()));
         case Op::SetAdd:
-            checked(PySet_Add(at_depth(1), top()));
-            return finish(1, Ref<>::share(Py_None));
+            return finish(1, PySet_Add(at_depth(1), top()));
         case Op::MapAdd:
-            checked(PyDict_SetItem(at_depth(2), top(1), top()));
-            return finish(2, Ref<>::share(Py_None));
+            return finish(2, PyDict_SetItem(at_depth(2), top(1), top()));
         case Op::ListExtend: {
             PyObject* iterable = top();
-            if (Py_TYPE(iterable)->tp_iter == nullptr && !PySequence_Check(iterable)) throw LeaveToCPython();
-            checked(PyObject_CallMethodOneArg(at_depth(1), interned("extend"), iterable));
-            return finish(1, Ref<>::share(Py_None));
+            if (Py_TYPE(iterable)->tp_iter == nullptr && !PySequence_Check(iterable)) return leave();
+            return finish(1, Ref<>::steal(PyObject_CallMethodOneArg(at_depth(1), interned("extend"), iterable)));
         }
         case Op::SetUpdate:
-            checked(PyObject_CallMethodOneArg(at_depth(1), interned("update"), top()));
-            return finish(1, Ref<>::share(Py_None));
+            return finish(1, Ref<>::steal(PyObject_CallMethodOneArg(at_depth(1), interned("update"), top())));
         case Op::DictUpdate:
-            if (!PyDict_Check(top()) && PyObject_HasAttrString(top(), "keys") == 0) throw LeaveToCPython();
-            checked(PyDict_Update(at_depth(1), top()));
-            return finish(1, Ref<>::share(Py_None));
+            if (!PyDict_Check(top()) && PyObject_HasAttrString(top(), "keys") == 0) return leave();
+            return finish(1, PyDict_Update(at_depth(1), top()));
         case Op::DictMerge:
             return merge_named_arguments();
         case Op::UnpackSequence:
@@ -609,11 +607,11 @@ Stepped Step::run() {
             return jump_if(!truth);
         }
         case Op::GetIter:
-            return finish(1, checked(PyObject_GetIter(top())));
+            return finish(1, Ref<>::steal(PyObject_GetIter(top())));
         case Op::GetYieldFromIter:
             if (PyGen_CheckExact(top())) return next();
-            if (PyCoro_CheckExact(top())) throw LeaveToCPython();
-            return finish(1, checked(PyObject_GetIter(top())));
+            if (PyCoro_CheckExact(top())) return leave();
+            return finish(1, Ref<>::steal(PyObject_GetIter(top())));
         case Op::ForIter:
             return for_iter();
         case Op::Send:
@@ -634,10 +632,10 @@ Stepped Step::run() {
             Ref<> traceback = Ref<>::steal(PyException_GetTraceback(exception));
             PyObject* arguments[] = {reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception,
                                      traceback ? traceback.get() : Py_None};
-            return finish(0, checked(PyObject_Vectorcall(top(3), arguments, 3, nullptr)));
+            return finish(0, Ref<>::steal(PyObject_Vectorcall(top(3), arguments, 3, nullptr)));
         }
         case Op::CheckExcMatch:
-            if (!is_exception_pattern(top())) throw LeaveToCPython();
+            if (!is_exception_pattern(top())) return leave();
             return finish(1, boolean(PyErr_GivenExceptionMatches(top(1), top())));
         case Op::CheckEgMatch:
             return split_group();
@@ -657,23 +655,21 @@ Stepped Step::run() {
         case Op::LoadGlobal:
             return load_global();
         case Op::StoreGlobal:
-            checked(PyDict_SetItem(cpython::globals_of(frame_), name(), top()));
-            return finish(1, Ref<>::share(Py_None));
+            return finish(1, PyDict_SetItem(cpython::globals_of(frame_), name(), top()));
         case Op::StoreDeref:
-            checked(PyCell_Set(cell(), top()));
-            return finish(1, Ref<>::share(Py_None));
+            return finish(1, PyCell_Set(cell(), top()));
         case Op::LoadBuildClass: {
             PyObject* found = PyDict_GetItemWithError(cpython::builtins_of(frame_), interned("__build_class__"));
-            if (found == nullptr) throw LeaveToCPython();
+            if (found == nullptr) return leave();
             return finish(0, Ref<>::share(found));
         }
         case Op::GetLen: {
             Py_ssize_t length = PyObject_Length(top());
-            if (length < 0) throw PythonError();
-            return finish(0, checked(PyLong_FromSsize_t(length)));
+            if (length < 0) return raised();
+            return finish(0, Ref<>::steal(PyLong_FromSsize_t(length)));
         }
         default:
-            throw LeaveToCPython();
+            return leave();
     }
 }
 
@@ -682,8 +678,6 @@ Stepped Step::run() {
 Stepped step(cpython::Frame* frame, const Code& code, Index at, Sender send, void* context) {
     try {
         return Step(frame, code, at, send, context).run();
-    } catch (const LeaveToCPython&) {
-        return {Stepped::Kind::Leave, at};
     } catch (const PythonError&) {
         return {Stepped::Kind::Raised, at};
     }

@@ -12,6 +12,7 @@
 #include <torch/csrc/autograd/anomaly_mode.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "base/imported.h"
@@ -70,9 +71,42 @@ bool is_device_mode(Borrowed<> mode, Device* device) {
     return found.has_value();
 }
 
-std::int8_t float32_matmul() {
-    return static_cast<std::int8_t>(
-        at::globalContext().float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL));
+using Precisions = std::unordered_map<std::pair<at::Float32Backend, at::Float32Op>, at::Float32Precision,
+                                      c10::hash<std::pair<at::Float32Backend, at::Float32Op>>>;
+Precisions& precisions_of(at::Context& context);
+/// An explicit instantiation may name a private member.
+template <Precisions at::Context::*kMember>
+struct Private {
+    friend Precisions& precisions_of(at::Context& context) { return context.*kMember; }
+};
+template struct Private<&at::Context::fp32_precision>;
+
+/// PyTorch looks it up in a table, which takes longer than all the rest that a check of guards reads. Entries of the
+/// table stay where they are, so they are compared with what they were, and the answer of then is kept.
+std::int8_t float32_matmul(at::Context& context) {
+    struct Read {
+        const at::Float32Precision* where;
+        at::Float32Precision was;
+    };
+    // A fixed number of reads needs no loop. Those without an entry read their own value.
+    static std::array<Read, 12> read{};
+    static std::size_t count = 0;
+    static std::int8_t known = 0;
+    const Precisions& precisions = precisions_of(context);
+    if (count != 0 && count == precisions.size()) [[likely]] {
+        int differences = 0;
+#pragma GCC unroll 12
+        for (const Read& one : read) differences |= static_cast<int>(*one.where) ^ static_cast<int>(one.was);
+        if (differences == 0) [[likely]]
+            return known;
+    }
+    count = 0;
+    if (precisions.size() <= read.size()) {
+        for (const auto& [key, precision] : precisions) read[count++] = {&precision, precision};
+        for (std::size_t i = count; i < read.size(); ++i) read[i].where = &read[i].was;
+    }
+    known = static_cast<std::int8_t>(context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL));
+    return known;
 }
 
 /// An active dispatch mode is visible in the keys that the thread includes, which are cheaper to read.
@@ -205,7 +239,7 @@ bool GlobalState::has_function_modes_of_program() const {
 }
 
 GlobalState snapshot_global_state() {
-    const at::Context& context = at::globalContext();
+    at::Context& context = at::globalContext();
     GlobalState state;
     state.modes = current_modes();
     state.forward_grad = c10::AutogradState::get_tls_state().get_fw_grad_mode();
@@ -219,7 +253,7 @@ GlobalState snapshot_global_state() {
     state.deterministic = context.deterministicAlgorithms();
     state.deterministic_warn_only = context.deterministicAlgorithmsWarnOnly();
     state.switches = read_switches(context);
-    state.float32_matmul = float32_matmul();
+    state.float32_matmul = float32_matmul(context);
     state.fp16_reduction = static_cast<std::int8_t>(context.allowFP16ReductionCuBLAS());
     state.bf16_reduction = static_cast<std::int8_t>(context.allowBF16ReductionCuBLAS());
     state.threads = at::get_num_threads();
@@ -246,13 +280,13 @@ bool matches(const GlobalState& state) {
     if (static_cast<Dtype>(c10::get_default_dtype_as_scalartype()) != state.default_dtype) return false;
     if (static_cast<std::int8_t>(at::impl::PythonTorchFunctionTLS::get_disabled_state()) != state.torch_function)
         return false;
-    const at::Context& context = at::globalContext();
+    at::Context& context = at::globalContext();
     return context.deterministicAlgorithms() == state.deterministic &&
            context.deterministicAlgorithmsWarnOnly() == state.deterministic_warn_only &&
            read_switches(context) == state.switches &&
            static_cast<std::int8_t>(context.allowFP16ReductionCuBLAS()) == state.fp16_reduction &&
            static_cast<std::int8_t>(context.allowBF16ReductionCuBLAS()) == state.bf16_reduction &&
-           float32_matmul() == state.float32_matmul && at::get_num_threads() == state.threads &&
+           float32_matmul(context) == state.float32_matmul && at::get_num_threads() == state.threads &&
            dispatch_modes(keys.included) == state.dispatch_modes && same_function_modes(state);
 }
 

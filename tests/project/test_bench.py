@@ -2,7 +2,7 @@
 
 import torch
 
-from bench import captures, depth, dynamic, parts, tables
+from bench import breaks, captures, depth, dynamic, parts, tables
 from bench.measure import Repeats, measure
 from bench.programs import Program
 from bench.systems import both, stator
@@ -55,3 +55,13 @@ def test_parts(monkeypatch):
     figures = parts.measure()
     assert all(each > 0 for each in figures.values())
     assert "a graph module" in parts.table(figures)
+
+
+def test_breaks():
+    assert len(breaks.PROGRAMS) == 20 and all(program.breaks > 0 for program in breaks.PROGRAMS)
+    program = breaks.programs("in a with block")[0]
+    cost = breaks.measure_breaks(program, both(), Repeats(1))
+    assert all(executed > 0 for executed in cost.executed.values())
+    assert all(cost.to_uncompiled(backend) > 0 for backend in breaks.BACKENDS)
+    text = breaks.table([(program, cost)])
+    assert "in a with block" in text and "of 1 with eager" in text

@@ -32,6 +32,19 @@ namespace stator::torch_room {
 namespace {
 
 /// Warnings of operators, kept until the step that gave them has ended: giving one runs Python code.
+/// The interpreter's lock is released while it lives. (The class of pybind11 looks up its own state first, which takes
+/// longer than a small graph may take.)
+class WithoutLock {
+  public:
+    WithoutLock() : thread_(PyEval_SaveThread()) {}
+    ~WithoutLock() { PyEval_RestoreThread(thread_); }
+    WithoutLock(const WithoutLock&) = delete;
+    WithoutLock& operator=(const WithoutLock&) = delete;
+
+  private:
+    PyThreadState* thread_;
+};
+
 class KeptWarnings : public c10::WarningHandler {
   public:
     void process(const c10::Warning& warning) override {
@@ -614,7 +627,7 @@ std::optional<std::size_t> PreparedCalls::run(std::size_t first, std::size_t las
         for (std::size_t at = first; at < last;) {
             {
                 c10::WarningUtils::WarningHandlerGuard guard(&warnings);
-                pybind11::gil_scoped_release without_lock;
+                const WithoutLock without_lock;
                 at = run_quietly(at, last, way, values, warnings.has_any);
             }
             if (warnings.has_any) warnings.give();

@@ -33,6 +33,15 @@ Value* container_at(Interpreter& t, BytecodeFrame& frame, int depth) {
     return container;
 }
 
+/// The same for a list that only grows: no guard on its length, so that one capture serves all iterations.
+ListValue* list_to_grow(Interpreter& t, BytecodeFrame& frame, int depth) {
+    Value* list = frame.top(static_cast<std::size_t>(depth));
+    if (list->realized || list->kind != Kind::List || list->type() != &PyList_Type)
+        return static_cast<ListValue*>(container_at(t, frame, depth));
+    t.guard({GuardKind::Type, list->source, reinterpret_cast<PyObject*>(&PyList_Type)});
+    return static_cast<ListValue*>(list);
+}
+
 }  // namespace
 
 void BuildTuple(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
@@ -116,7 +125,7 @@ void ListToTuple(Interpreter& t, BytecodeFrame& frame, const Instruction&) {
 // --- growing the container of a comprehension or display ------------------------------------------------------------
 
 void ListAppend(Interpreter& t, BytecodeFrame& frame, const Instruction& instruction) {
-    static_cast<ListValue*>(container_at(t, frame, instruction.arg))->append(t, frame.top());
+    list_to_grow(t, frame, instruction.arg)->append(t, frame.top());
     t.finish(frame, t.none(), 1, Interpreter::drop_result);
 }
 
