@@ -31,7 +31,6 @@ namespace stator::torch_room {
 
 namespace {
 
-/// Warnings of operators, kept until the step that gave them has ended: giving one runs Python code.
 /// The interpreter's lock is released while it lives. (The class of pybind11 looks up its own state first, which takes
 /// longer than a small graph may take.)
 class WithoutLock {
@@ -45,6 +44,7 @@ class WithoutLock {
     PyThreadState* thread_;
 };
 
+/// Warnings of operators, kept until the step that gave them has ended: giving one runs Python code.
 class KeptWarnings : public c10::WarningHandler {
   public:
     void process(const c10::Warning& warning) override {
