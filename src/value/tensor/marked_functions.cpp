@@ -12,8 +12,10 @@
 #include "cpython/objects.h"
 #include "effect/plan.h"
 #include "torch/known.h"
+#include "torch/leaf_functions.h"
 #include "value/builtins/builtin.h"
 #include "value/kinds/dict.h"
+#include "value/kinds/frozen_dataclass.h"
 #include "value/kinds/function.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
@@ -29,7 +31,7 @@ namespace {
 /// One call on its way into the graph.
 struct MarkedCall {
     PyObject* function;
-    bool is_nonstrict;
+    bool is_nonstrict;  // or a leaf function: modules and registered classes may be arguments
     std::vector<Value*> leaves = {};
 
     std::string name() const {
@@ -114,13 +116,6 @@ PyObject* pytree_node_of(Tracer& tracer, PyTypeObject* type) {
         tracer.provenance().child(tracer.provenance().pinned(registry), Access::DictItem, key, 0, node, &is_new);
     if (is_new) tracer.guard({node == nullptr ? GuardKind::Absent : GuardKind::Identity, place, node});
     return node;
-}
-
-bool is_frozen_dataclass(PyTypeObject* type) {
-    PyObject* settings = cpython::lookup_in_mro(type, interned("__dataclass_params__"), nullptr);
-    Ref<> frozen = settings == nullptr ? Ref<>() : Ref<>::steal(PyObject_GetAttrString(settings, "frozen"));
-    PyErr_Clear();
-    return frozen.get() == Py_True;
 }
 
 /// The names of a dataclass's fields, if its instances have no other attributes.
@@ -354,7 +349,7 @@ struct NonstrictValue final : Value {
 
 Outcome call_in_graph(Tracer& tracer, PyObject* function, const Arguments& arguments) {
     auto is_plain = [&](Value* value) { return is_plain_argument(tracer, value); };
-    const bool is_nonstrict = torch_room::is_nonstrict(function);
+    const bool is_nonstrict = torch_room::is_nonstrict(function) || torch_room::is_leaf_function(function);
     const bool can_be_given_as_it_is = std::ranges::all_of(arguments.positional, is_plain) &&
                                        std::ranges::all_of(arguments.keywords, is_plain, &Keyword::value);
     if (can_be_given_as_it_is && !is_nonstrict) return tracer.recorder().emit_function(function, arguments);
