@@ -31,6 +31,18 @@ Ref<> item_of(PyObject* container, PyObject* key) {
     return Ref<>::share(PyList_GET_ITEM(container, index));
 }
 
+/// The generators from outside that the plan ends.
+std::vector<PyObject*> ended_generators(const Plan& plan, std::span<PyObject* const> fetched) {
+    std::vector<PyObject*> ended;
+    for (const PlanStep& end : plan.steps) {
+        if (end.op != PlanOp::EndGenerator) continue;
+        for (const PlanStep& step : plan.steps)
+            if (step.op == PlanOp::Fetch && step.to == end.from[0])
+                ended.push_back(fetched[static_cast<std::size_t>(step.number)]);
+    }
+    return ended;
+}
+
 }  // namespace
 
 Ref<> held_at(const DroppedObject& dropped, PyObject* fetched) {
@@ -69,7 +81,7 @@ bool frees_dropped_without_code(const Plan& plan, std::span<PyObject* const> fet
             return false;
     }
     // Two containers may hold an object that nothing else references.
-    return freed.empty() || cpython::are_freed_without_code(freed);
+    return freed.empty() || cpython::are_freed_without_code(freed, ended_generators(plan, fetched));
 }
 
 }  // namespace stator

@@ -19,11 +19,13 @@ namespace {
 GeneratorValue* generator_of(Tracer& tracer, const Arguments& arguments) {
     auto* generator = cast<GeneratorValue>(arguments.positional.at(0));
     if (generator == nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, "a generator that was created before the call is advanced");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "a generator or coroutine that was created before the call is advanced");
     return generator;
 }
 
 Task generator_step(Tracer& tracer, GeneratorValue* generator, Value* sent) {
+    follow_outside(tracer, generator);
     bool was_finished = generator->finished;
     Value* item = co_await Continued{tracer.push_generator(generator, sent), {Continuation::Kind::Send}};
     if (item != tracer.exhausted()) co_return item;
@@ -114,6 +116,7 @@ Outcome generator_throw(Tracer& tracer, const Arguments& arguments) {
 Outcome generator_close(Tracer& tracer, const Arguments& arguments) {
     expect_only_self(tracer, arguments);
     GeneratorValue* generator = generator_of(tracer, arguments);
+    follow_outside(tracer, generator);
     if (generator->started && !generator->finished) return tracer.start(close_generator(tracer, generator));
     set_undoably(tracer, generator->finished, true);
     return tracer.none();
