@@ -286,12 +286,17 @@ struct Lifetimes::Sharing {
     const std::vector<const Value*>* roots;  // where owners are looked for; may be null
     const HeldValues* held;
     std::vector<const Source*>* found;  // the places of owners are added here
+    bool* leans_on_frames = nullptr;    // set where an open frame is the owner
 
     bool is_freed(PyObject* shared) const {
         // The trace itself holds several references to objects that it has read, not all of which `known` finds.
         constexpr Py_ssize_t kOwnReferences = 8;
         if (const Value* value = lifetimes.tracer_.known(shared)) {
             if (has_ended(value)) return false;
+            if (roots != nullptr && std::ranges::find(*roots, value) != roots->end()) {
+                *leans_on_frames = true;
+                return false;
+            }
             if (value->source != nullptr && lifetimes.is_kept(value, nullptr)) return false;
         } else {
             bool may_be_referred_to = PyDict_CheckExact(shared) || PyTuple_CheckExact(shared) || PyCell_Check(shared) ||
@@ -326,7 +331,11 @@ bool Lifetimes::shares_what_runs_code(Watched& watched, const RemainingFrames& r
     std::vector<const Value*> roots;
     add_frame_roots(remaining, roots);
     watched.contents_at.clear();
-    return is_freed_without_code(object, Sharing{*this, &roots, &held, &watched.contents_at});
+    bool leans_on_frames = false;
+    const bool shares = is_freed_without_code(object, Sharing{*this, &roots, &held, &watched.contents_at, &leans_on_frames});
+    // Frames are left while the trace goes on, and then this is asked once more.
+    if (leans_on_frames) watched.contents_at.clear();
+    return shares;
 }
 
 void Lifetimes::watch(Value* value) {
