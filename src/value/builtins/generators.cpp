@@ -49,6 +49,12 @@ Outcome generator_next(Tracer& tracer, const Arguments& arguments) {
 Task normalized(Tracer& tracer, Value* exception, Value* message, Value* traceback) {
     tracer.realize(exception);
     if (message != nullptr) tracer.realize(message);
+    // Such an object is no argument of the class.
+    const bool is_outside =
+        message != nullptr && message->kind != Kind::Exception && PyExceptionClass_Check(message->type());
+    if (is_outside)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "an exception object that existed before the call is thrown into a generator");
     // A class and an instance of it: the instance is raised.
     if (auto* type = cast<ClassValue>(exception); type != nullptr && message != nullptr &&
                                                   message->kind == Kind::Exception &&
