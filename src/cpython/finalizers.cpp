@@ -59,8 +59,7 @@ bool is_lasting(PyObject* object) {
 /// The objects that are freed with one object.
 class Freed {
   public:
-    explicit Freed(const SharedContents* shared, std::span<PyObject* const> kept = {})
-        : shared_(shared), kept_(kept) {}
+    explicit Freed(const SharedContents* shared, std::span<PyObject* const> kept = {}) : shared_(shared), kept_(kept) {}
 
     bool is_quiet(std::span<PyObject* const> objects) {
         for (PyObject* object : objects) waiting_.push_back(object);

@@ -48,9 +48,9 @@ struct GeneratorPlace {
 /// Null for other generators, and for coroutines.
 std::optional<GeneratorPlace> place_of_generator(PyObject* generator);
 
-/// The state of such a generator as a tuple that guards can read: the place as bytes (with a flag for each slot and each
-/// value of the stack that tells whether it holds anything), the function, the slots, the value stack, with None for
-/// what holds nothing. Only the place of one that has finished. Null for other generators, without an error.
+/// The state of such a generator as a tuple that guards can read: the place as bytes (with a flag for each slot and
+/// each value of the stack that tells whether it holds anything), the function, the slots, the value stack, with None
+/// for what holds nothing. Only the place of one that has finished. Null for other generators, without an error.
 Ref<> generator_state(PyObject* generator);
 
 }  // namespace stator::cpython

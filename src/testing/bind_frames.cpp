@@ -183,8 +183,8 @@ PyObject* generator(PyObject*, PyObject* given) {
                           &handled))
         return nullptr;
     return at_boundary([&]() -> PyObject* {
-        Ref<> made = PyFunction_Check(of) ? cpython::make_generator(reinterpret_cast<PyFunctionObject*>(of))
-                                          : Ref<>::share(of);
+        Ref<> made =
+            PyFunction_Check(of) ? cpython::make_generator(reinterpret_cast<PyFunctionObject*>(of)) : Ref<>::share(of);
         if (slots == nullptr) {
             cpython::finish_generator(made.get());
             return made.release();

@@ -25,8 +25,8 @@ void Interpreter::follow_outside(GeneratorValue* generator) {
     if (generator->outside == nullptr || generator->is_followed) return;
     realize(generator);
     const std::optional<cpython::GeneratorPlace> place = cpython::place_of_generator(generator->outside);
-    Ref<> state = place && generator->source->access != Access::Pinned ? cpython::generator_state(generator->outside)
-                                                                       : Ref<>();
+    Ref<> state =
+        place && generator->source->access != Access::Pinned ? cpython::generator_state(generator->outside) : Ref<>();
     if (!state)
         break_graph(BreakKind::UnknownObject,
                     "a generator that was created before the call is advanced, which runs or handles an exception");
@@ -77,7 +77,9 @@ BytecodeFrame* Interpreter::read_frame(GeneratorValue* generator, const cpython:
         Value* held = is_slot ? nullptr : stack_.null;
         if (is_held[i] == '1') {
             Source* source = part_of_state(state, static_cast<int>(i + kBeforeSlots));
-            if (is_slot) source->label = label_of(text_of_variable(*generator->source, frame->code->slot_name(static_cast<int>(i))));
+            if (is_slot)
+                source->label =
+                    label_of(text_of_variable(*generator->source, frame->code->slot_name(static_cast<int>(i))));
             source->varies = !is_slot || assigned[i];
             held = outside(source, source->object);
         }

@@ -332,7 +332,8 @@ bool Lifetimes::shares_what_runs_code(Watched& watched, const RemainingFrames& r
     add_frame_roots(remaining, roots);
     watched.contents_at.clear();
     bool leans_on_frames = false;
-    const bool shares = is_freed_without_code(object, Sharing{*this, &roots, &held, &watched.contents_at, &leans_on_frames});
+    const bool shares =
+        is_freed_without_code(object, Sharing{*this, &roots, &held, &watched.contents_at, &leans_on_frames});
     // Frames are left while the trace goes on, and then this is asked once more.
     if (leans_on_frames) watched.contents_at.clear();
     return shares;
@@ -530,7 +531,8 @@ void Lifetimes::find_dropped() {
         if (!slot->value->realized && !is_unchanged(*slot))
             dropped_.push_back({DroppedObject::Place::Itself, slot->value->source, nullptr});
     for (const Watched& watched : watched_)
-        if (!has_ended(watched.value) && !is_held(watched.value)) dropped_.push_back({DroppedObject::Place::Itself, watched.value->source, nullptr});
+        if (!has_ended(watched.value) && !is_held(watched.value))
+            dropped_.push_back({DroppedObject::Place::Itself, watched.value->source, nullptr});
     for (const Replaced& replaced : replaced_)
         if (replaced.old == nullptr) dropped_.push_back({replaced.place, replaced.holder->source, replaced.key});
 }

@@ -68,8 +68,8 @@ struct GeneratorValue final : Value {
     void write_state(PlanBuilder& plan, int to) const;
 };
 
-/// Called before a generator is advanced or closed. The frame of one from outside becomes values with sources; the graph
-/// breaks if that is not possible.
+/// Called before a generator is advanced or closed. The frame of one from outside becomes values with sources; the
+/// graph breaks if that is not possible.
 void follow_outside(Tracer& tracer, GeneratorValue* generator);
 
 }  // namespace stator

@@ -62,6 +62,17 @@ class Manager:
 MANAGERS = [managed, breaking_at_its_end, Manager]
 
 
+def same_three_times(program):
+    def scenario(compile, note):
+        compiled = compile(program)
+        for _ in range(3):
+            log = []
+            note(compiled, torch.ones(2), log)
+            note.value(log)
+
+    same_scenario(scenario, "eager")
+
+
 @pytest.mark.parametrize("manager", MANAGERS, ids=lambda manager: manager.__name__)
 def test_a_break_in_the_body(manager):
     def program(x, log, raises):
@@ -94,14 +105,7 @@ def test_two_contexts(manager):
         log.append("behind")
         return x.sin()
 
-    def scenario(compile, note):
-        compiled = compile(program)
-        for _ in range(3):
-            log = []
-            note(compiled, torch.ones(2), log)
-            note.value(log)
-
-    same_scenario(scenario, "eager")
+    same_three_times(program)
 
 
 @pytest.mark.parametrize("manager", MANAGERS, ids=lambda manager: manager.__name__)
@@ -143,14 +147,7 @@ def test_an_exit_stack():
             x = x * 2 + y
         return x.sin() + z
 
-    def scenario(compile, note):
-        compiled = compile(program)
-        for _ in range(3):
-            log = []
-            note(compiled, torch.ones(2), log)
-            note.value(log)
-
-    same_scenario(scenario, "eager")
+    same_three_times(program)
 
 
 def test_a_decorator_made_of_a_manager():
@@ -216,14 +213,7 @@ def test_a_manager_that_is_dropped():
         del context
         return y + 1, reference() is None
 
-    def scenario(compile, note):
-        compiled = compile(program)
-        for _ in range(3):
-            log = []
-            note(compiled, torch.ones(2), log)
-            note.value(log)
-
-    same_scenario(scenario, "eager")
+    same_three_times(program)
 
 
 def test_what_follows_the_break_is_one_graph():
