@@ -171,6 +171,8 @@ class Interpreter final : public Tracer {
     void note_in_traceback(BytecodeFrame& frame, ExceptionValue* exception);
 
     // Generators.
+    /// Breaks the graph if the frame of a generator of this function is not traced on.
+    void expect_followed(FunctionValue* function);
     /// The item of a generator's state.
     Source* part_of_state(Source* state, int index);
     /// The frame of a generator from outside, as values.

@@ -1,5 +1,7 @@
 /// Generators that existed before the trace: of a loop or a context that the program has entered before a graph break,
 /// or in another function.
+#include <algorithm>
+
 #include "base/text.h"
 #include "bytecode/assigned_slots.h"
 #include "cpython/generators.h"
@@ -13,6 +15,14 @@ namespace {
 /// As the program would read a variable of a generator.
 std::string text_of_variable(const Source& generator, PyObject* name) {
     return print(generator) + ".gi_frame.f_locals[" + short_repr(name) + "]";
+}
+
+/// Each `yield` is a position, for which its caller is captured once more. A generator with more of them than this goes
+/// on in entries of its own.
+constexpr std::ptrdiff_t kMostYields = 4;
+
+bool has_many_yields(const bytecode::Code& code) {
+    return std::ranges::count(code.instructions(), bytecode::Op::YieldValue, &bytecode::Instruction::op) > kMostYields;
 }
 
 }  // namespace
@@ -36,27 +46,37 @@ void Interpreter::follow_outside(GeneratorValue* generator) {
         Source* part = part_of_state(whole, index);
         return outside(part, part->object);
     };
-    // The bytes tell also which slots hold anything.
-    realize(value_of(0));
     on_undo([generator] {
         generator->is_followed = generator->started = generator->finished = false;
         generator->function = nullptr;
         generator->frame = nullptr;
     });
+    // What is refused is refused at every position: that is guarded last.
+    if (!place->has_finished) {
+        generator->function = cast<FunctionValue>(value_of(1));
+        STATOR_CHECK(generator->function != nullptr, "the function of a generator");
+        expect_followed(generator->function);
+    }
+    // The bytes tell also which slots hold anything.
+    realize(value_of(0));
     generator->is_followed = true;
     generator->started = place->has_started;
     generator->finished = place->has_finished;
     if (generator->finished) return;
-    generator->function = cast<FunctionValue>(value_of(1));
-    STATOR_CHECK(generator->function != nullptr, "the function of a generator");
-    realize(generator->function);
-    expect_inlined(generator->function);
-    expect_no_communication(generator->function, {});
-    if (is_of_transforms(generator->function))
-        break_graph(BreakKind::UnsupportedTensor, "a generator of a function transform is advanced");
     generator->frame = read_frame(generator, *place, whole);
     effect_writer_.log({PlanOp::FillGenerator, {generator}});
     lifetimes_.watch_generator(generator);
+}
+
+void Interpreter::expect_followed(FunctionValue* function) {
+    realize(function);
+    expect_inlined(function);
+    expect_no_communication(function, {});
+    if (has_many_yields(bytecode::decode(function->code)))
+        break_graph(BreakKind::UnknownObject,
+                    "a generator that was created before the call is advanced, which yields in many places");
+    if (is_of_transforms(function))
+        break_graph(BreakKind::UnsupportedTensor, "a generator of a function transform is advanced");
 }
 
 Source* Interpreter::part_of_state(Source* state, int index) {

@@ -425,6 +425,24 @@ def test_numbers_that_it_counts_are_symbols():
     assert [call.captures for call in counted[4:]] == [0] * 4
 
 
+def test_one_that_yields_in_many_places_has_entries_of_its_own():
+    lines = "\n".join(f"    yield x * {number}" for number in range(20))
+    namespace = {}
+    exec(f"def generate(x):\n{lines}\n", namespace)
+    generate = namespace["generate"]
+
+    def program(x):
+        y = x
+        for item in generate(x):
+            torch._dynamo.graph_break()
+            y = y + item
+        return y
+
+    same_scenario(lambda compile, note: [note(compile(program), torch.ones(2)) for _ in range(3)], "eager")
+    first, second = counted_calls(program, lambda: (torch.ones(2),), calls=2)
+    assert (first.operations, second.operations, second.captures) == (40, 40, 0)
+
+
 def test_a_loop_around_a_break_runs_in_one_graph_for_each_iteration():
     def generate(x):
         for i in range(10):
