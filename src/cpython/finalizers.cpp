@@ -1,5 +1,6 @@
 #include "cpython/finalizers.h"
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 #include <unordered_map>
@@ -58,13 +59,14 @@ bool is_lasting(PyObject* object) {
 /// The objects that are freed with one object.
 class Freed {
   public:
-    explicit Freed(const SharedContents* shared) : shared_(shared) {}
+    explicit Freed(const SharedContents* shared, std::span<PyObject* const> kept = {}) : shared_(shared), kept_(kept) {}
 
     bool is_quiet(std::span<PyObject* const> objects) {
         for (PyObject* object : objects) waiting_.push_back(object);
         while (!waiting_.empty()) {
             PyObject* object = waiting_.back();
             waiting_.pop_back();
+            if (std::ranges::find(kept_, object) != kept_.end()) continue;
             if (has_finalizer(object)) return false;
             if (!PyObject_IS_GC(object) || Py_TYPE(object)->tp_traverse == nullptr || is_lasting(object)) continue;
             Py_TYPE(object)->tp_traverse(object, visit, this);
@@ -112,6 +114,7 @@ class Freed {
     static constexpr Py_ssize_t kFreed = -1;
     static constexpr std::size_t kFew = 16;  // are searched one after the other
     const SharedContents* shared_;
+    std::span<PyObject* const> kept_;
     ShortList<PyObject*, 32> waiting_;
     ShortList<Reached, kFew> few_;
     std::unique_ptr<std::unordered_map<PyObject*, Py_ssize_t>> more_;
@@ -131,8 +134,8 @@ bool is_freed_without_code(PyObject* object, const SharedContents* shared) {
     return Freed(shared).is_quiet({&object, 1});
 }
 
-bool are_freed_without_code(std::span<PyObject* const> objects) {
-    return Freed(nullptr).is_quiet(objects);
+bool are_freed_without_code(std::span<PyObject* const> objects, std::span<PyObject* const> kept) {
+    return Freed(nullptr, kept).is_quiet(objects);
 }
 
 }  // namespace stator::cpython

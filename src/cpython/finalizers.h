@@ -26,7 +26,8 @@ struct SharedContents {
 /// Whether freeing the object runs no code at all: neither its own finalizer nor one of an object that only this one
 /// owns, directly or indirectly. Takes about as long as freeing it would.
 bool is_freed_without_code(PyObject* object, const SharedContents* shared = nullptr);
-/// The same for objects that are freed together: an object that only they reference is freed with them.
-bool are_freed_without_code(std::span<PyObject* const> objects);
+/// The same for objects that are freed together: an object that only they reference is freed with them. `kept` are
+/// objects that are not freed with them, and generators that will have returned by then.
+bool are_freed_without_code(std::span<PyObject* const> objects, std::span<PyObject* const> kept = {});
 
 }  // namespace stator::cpython

@@ -1,5 +1,6 @@
 #include "cpython/generators.h"
 
+#include <string>
 #include <vector>
 
 #include "base/check.h"
@@ -23,6 +24,11 @@ PyGenObject* as_generator(PyObject* object) {
 
 Frame* frame_in(PyGenObject* generator) {
     return reinterpret_cast<Frame*>(generator->gi_iframe);
+}
+
+/// Whether it did not start or is suspended.
+bool is_waiting(const PyGenObject* generator) {
+    return generator->gi_frame_state < FRAME_EXECUTING;
 }
 
 /// As if the YIELD_VALUE at `offset` had just been executed.
@@ -50,6 +56,16 @@ void register_asynchronous(PyGenObject* generator) {
     checked(PyObject_CallOneArg(hook.get(), reinterpret_cast<PyObject*>(generator)));
 }
 
+/// Its frame is left at once, as if a `return` came next.
+void end_suspended(PyObject* object) {
+    auto leave = [](PyThreadState* thread, Frame* frame, void*) -> PyObject* {
+        return return_at_once(thread, frame, Ref<>::share(Py_None));
+    };
+    PyObject* value = nullptr;
+    if (send_with_hook(object, Py_None, /*is_primed=*/true, leave, nullptr, &value) == PYGEN_ERROR) throw PythonError();
+    Py_XDECREF(value);
+}
+
 }  // namespace
 
 Ref<> make_generator(PyFunctionObject* function) {
@@ -61,7 +77,7 @@ Ref<> make_generator(PyFunctionObject* function) {
 
 void fill_generator(PyObject* object, const GeneratorState& state) {
     PyGenObject* generator = as_generator(object);
-    STATOR_CHECK(generator->gi_frame_state == FRAME_CREATED, "only a generator that did not start can be filled");
+    STATOR_CHECK(is_waiting(generator), "a generator that runs, or that has finished, can't be filled");
     Frame* frame = frame_in(generator);
     STATOR_CHECK(static_cast<int>(state.slots.size()) == slot_count(frame),
                  "the number of slots differs from that of the generator");
@@ -72,12 +88,13 @@ void fill_generator(PyObject* object, const GeneratorState& state) {
     std::vector<PyObject*> values;
     for (PyObject* value : state.stack) values.push_back(Py_XNewRef(value));
     set_stack(frame, values);
-    generator->gi_exc_state.exc_value = Py_XNewRef(state.handled.get());
+    Py_XSETREF(generator->gi_exc_state.exc_value, Py_XNewRef(state.handled.get()));
     suspend_after(generator, state.yielded);
 }
 
 void finish_generator(PyObject* object) {
-    STATOR_CHECK(as_generator(object)->gi_frame_state == FRAME_CREATED, "the generator has already started");
+    STATOR_CHECK(is_waiting(as_generator(object)), "a generator that runs, or that has finished, can't be ended");
+    if (as_generator(object)->gi_frame_state != FRAME_CREATED) return end_suspended(object);
     // Closing a generator that did not start runs none of its code.
     if (!PyAsyncGen_CheckExact(object)) {
         checked(PyObject_CallMethod(object, "close", nullptr));
@@ -88,6 +105,48 @@ void finish_generator(PyObject* object) {
     PyObject* nothing = nullptr;
     if (PyIter_Send(closing.get(), Py_None, &nothing) == PYGEN_ERROR) throw PythonError();
     Py_XDECREF(nothing);
+}
+
+std::optional<GeneratorPlace> place_of_generator(PyObject* object) {
+    if (!PyGen_CheckExact(object)) return std::nullopt;
+    PyGenObject* generator = as_generator(object);
+    if (generator->gi_frame_state > FRAME_EXECUTING) return GeneratorPlace{.has_started = true, .has_finished = true};
+    const PyObject* handled = generator->gi_exc_state.exc_value;
+    if (!is_waiting(generator) || (handled != nullptr && handled != Py_None)) return std::nullopt;
+    Frame* frame = frame_in(generator);
+    return GeneratorPlace{.has_started = generator->gi_frame_state != FRAME_CREATED,
+                          .has_finished = false,
+                          .next = next_offset(frame),
+                          .slots = static_cast<std::size_t>(slot_count(frame)),
+                          .stack = stack(frame).size()};
+}
+
+Ref<> generator_state(PyObject* object) {
+    const std::optional<GeneratorPlace> place = place_of_generator(object);
+    if (!place) return nullptr;
+    std::string text;
+    std::vector<PyObject*> held;
+    if (!place->has_finished) {
+        Frame* frame = frame_in(as_generator(object));
+        text = (place->has_started ? "s" : "c") + std::to_string(place->next.value) + ":";
+        held.push_back(reinterpret_cast<PyObject*>(function_of(frame)));
+        auto add = [&](PyObject* value) {
+            text += value == nullptr ? '0' : '1';
+            held.push_back(value == nullptr ? Py_None : value);
+        };
+        for (std::size_t i = 0; i < place->slots; ++i) add(slots(frame)[i]);
+        for (PyObject* value : stack(frame)) add(value);
+    }
+    Ref<> state = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(held.size()) + 1));
+    Ref<> bytes = Ref<>::steal(PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+    if (!state || !bytes) {
+        PyErr_Clear();
+        return nullptr;
+    }
+    PyTuple_SET_ITEM(state.get(), 0, bytes.release());
+    for (std::size_t i = 0; i < held.size(); ++i)
+        PyTuple_SET_ITEM(state.get(), static_cast<Py_ssize_t>(i) + 1, Py_NewRef(held[i]));
+    return state;
 }
 
 }  // namespace stator::cpython

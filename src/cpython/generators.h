@@ -3,6 +3,8 @@
 
 #include <Python.h>
 
+#include <cstddef>
+#include <optional>
 #include <span>
 
 #include "base/ref.h"
@@ -29,10 +31,26 @@ struct GeneratorState {
     Offset yielded;
 };
 
-/// Sets the state of a generator that was created above. To be called once, before anything else can see it.
+/// Sets the state of a generator that was created above, before anything else can see it, or of one that is suspended.
 void fill_generator(PyObject* generator, const GeneratorState& state);
 
-/// Makes a generator that was created above, and not filled, one that has returned.
+/// Makes a generator that was created above, or one that is suspended, one that has returned. Runs none of its code.
 void finish_generator(PyObject* generator);
+
+/// Where a generator is, for one that nobody runs and that handles no exception at its `yield`.
+struct GeneratorPlace {
+    bool has_started = false;
+    bool has_finished = false;  // then nothing else is known
+    Offset next;                // the instruction after the `yield`
+    std::size_t slots = 0;
+    std::size_t stack = 0;
+};
+/// Null for other generators, and for coroutines.
+std::optional<GeneratorPlace> place_of_generator(PyObject* generator);
+
+/// The state of such a generator as a tuple that guards can read: the place as bytes (with a flag for each slot and
+/// each value of the stack that tells whether it holds anything), the function, the slots, the value stack, with None
+/// for what holds nothing. Only the place of one that has finished. Null for other generators, without an error.
+Ref<> generator_state(PyObject* generator);
 
 }  // namespace stator::cpython

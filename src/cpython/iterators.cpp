@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/imported.h"
+#include "cpython/generators.h"
 
 namespace stator::cpython {
 
@@ -242,6 +243,10 @@ bool counts(PyTypeObject* type) {
 }
 
 Ahead look_ahead(PyObject* iterator, Py_ssize_t steps, Ref<>* item) {
+    if (steps == kState) {
+        *item = generator_state(iterator);
+        return *item ? Ahead::Item : Ahead::Unknown;
+    }
     PyTypeObject* type = Py_TYPE(iterator);
     if (is_over_sequence(type)) return ahead_in_sequence(iterator, steps, item);
     if (is_over_dict(type)) return ahead_in_dict(iterator, steps, item);

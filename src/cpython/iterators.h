@@ -23,6 +23,8 @@ enum class Ahead : std::uint8_t {
 
 /// As a number of steps: the item that it returned last, if its containers have not changed.
 constexpr Py_ssize_t kLast = -1;
+/// As a number of steps, of a generator: its state, as `generator_state` gives it.
+constexpr Py_ssize_t kState = -2;
 /// What the iterator would return after `steps` further calls of `next`, if its containers don't change.
 /// Creates tuples that it would create. Runs no code, and sets no error.
 Ahead look_ahead(PyObject* iterator, Py_ssize_t steps, Ref<>* item);

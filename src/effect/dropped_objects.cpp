@@ -31,6 +31,25 @@ Ref<> item_of(PyObject* container, PyObject* key) {
     return Ref<>::share(PyList_GET_ITEM(container, index));
 }
 
+/// What is not freed with an object that the program drops: generators that the plan ends, and what the frames hold
+/// that it leaves open.
+std::vector<PyObject*> kept_objects(const Plan& plan, std::span<PyObject* const> fetched) {
+    std::vector<PyObject*> kept;
+    auto keep = [&](std::int32_t number) {
+        for (const PlanStep& step : plan.steps)
+            if (step.op == PlanOp::Fetch && step.to == number)
+                kept.push_back(fetched[static_cast<std::size_t>(step.number)]);
+    };
+    for (const PlanStep& step : plan.steps)
+        if (step.op == PlanOp::EndGenerator) keep(step.from[0]);
+    for (const PlanFrame& frame : plan.frames) {
+        keep(frame.generator);
+        for (const PlanFrame::Slot& slot : frame.slots) keep(slot.from);
+        for (const std::int32_t value : frame.stack) keep(value);
+    }
+    return kept;
+}
+
 }  // namespace
 
 Ref<> held_at(const DroppedObject& dropped, PyObject* fetched) {
@@ -69,7 +88,8 @@ bool frees_dropped_without_code(const Plan& plan, std::span<PyObject* const> fet
             return false;
     }
     // Two containers may hold an object that nothing else references.
-    return freed.empty() || cpython::are_freed_without_code(freed);
+    return freed.empty() || cpython::are_freed_without_code(freed) ||
+           cpython::are_freed_without_code(freed, kept_objects(plan, fetched));
 }
 
 }  // namespace stator

@@ -126,7 +126,8 @@ void append(std::string& text, const Source& source) {
                 text += ".__reduce__()[" + std::to_string(source.number) + "]";
             return;
         case Access::Upcoming:
-            text += ".__next__(" + std::to_string(source.number) + ")";
+            // (The state of a generator.)
+            text += source.number < -1 ? ".gi_frame" : ".__next__(" + std::to_string(source.number) + ")";
             return;
         case Access::Drawn:
             text += ".drawn";

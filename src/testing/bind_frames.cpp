@@ -175,15 +175,16 @@ PyObject* enter_primed(PyObject*, PyObject* given) {
 }
 
 /// (function, offset of the yield or -1 if it did not start, slots, stack, handled exception or None) -> generator.
-/// With the function alone: one that has ended.
+/// With the function alone: one that has ended. A generator in place of the function gets that state itself.
 PyObject* generator(PyObject*, PyObject* given) {
-    PyObject *function = nullptr, *slots = nullptr, *stack = nullptr, *handled = Py_None;
+    PyObject *of = nullptr, *slots = nullptr, *stack = nullptr, *handled = Py_None;
     cpython::GeneratorState state;
-    if (!PyArg_ParseTuple(given, "O!|iO!O!O", &PyFunction_Type, &function, &state.yielded.value, &PyList_Type, &slots,
-                          &PyList_Type, &stack, &handled))
+    if (!PyArg_ParseTuple(given, "O|iO!O!O", &of, &state.yielded.value, &PyList_Type, &slots, &PyList_Type, &stack,
+                          &handled))
         return nullptr;
     return at_boundary([&]() -> PyObject* {
-        Ref<> made = cpython::make_generator(reinterpret_cast<PyFunctionObject*>(function));
+        Ref<> made =
+            PyFunction_Check(of) ? cpython::make_generator(reinterpret_cast<PyFunctionObject*>(of)) : Ref<>::share(of);
         if (slots == nullptr) {
             cpython::finish_generator(made.get());
             return made.release();
@@ -202,6 +203,14 @@ PyObject* generator(PyObject*, PyObject* given) {
         if (handled != Py_None) state.handled = handled;
         cpython::fill_generator(made.get(), state);
         return made.release();
+    });
+}
+
+/// The state of a generator as guards read it; None if they can't.
+PyObject* generator_state(PyObject*, PyObject* generator) {
+    return at_boundary([&]() -> PyObject* {
+        Ref<> state = cpython::generator_state(generator);
+        return state ? state.release() : Py_NewRef(Py_None);
     });
 }
 
@@ -309,6 +318,7 @@ PyMethodDef kFunctions[] = {
     {"_frames_enter", enter, METH_VARARGS, nullptr},
     {"_frames_enter_primed", enter_primed, METH_VARARGS, nullptr},
     {"_frames_generator", generator, METH_VARARGS, nullptr},
+    {"_frames_generator_state", generator_state, METH_O, nullptr},
     {"_frames_snapshot", snapshot, METH_VARARGS, nullptr},
     {"_frames_step", step_once, METH_VARARGS, nullptr},
     {"_frames_return", return_value, METH_VARARGS, nullptr},

@@ -7,6 +7,7 @@
 #include "base/python_error.h"
 #include "base/stack_room.h"
 #include "base/text.h"
+#include "bytecode/assigned_slots.h"
 #include "bytecode/only_loads.h"
 #include "cpython/frame.h"
 #include "cpython/objects.h"
@@ -25,15 +26,6 @@ struct NullValue final : Value {
     PyTypeObject* type() const override { return Py_TYPE(Py_None); }
     std::string print() const override { return "NULL"; }
 };
-
-/// The variables that a function assigns to. If a loop is entered in its middle, they differ from iteration to
-/// iteration.
-std::vector<bool> assigned_slots(const bytecode::Code& code) {
-    std::vector<bool> assigned(static_cast<std::size_t>(code.slot_count()));
-    for (const bytecode::Instruction& instruction : code.instructions())
-        if (instruction.op == bytecode::Op::StoreFast) assigned[static_cast<std::size_t>(instruction.arg)] = true;
-    return assigned;
-}
 
 }  // namespace
 
@@ -74,7 +66,7 @@ void Interpreter::enter_frame(const TraceRequest& request) {
     BytecodeFrame* frame = new_frame(value);
     frame->at = request.at;
     const int slot_count = frame->code->slot_count();
-    std::vector<bool> assigned = is_resumed_ ? assigned_slots(*frame->code) : std::vector<bool>();
+    std::vector<bool> assigned = is_resumed_ ? bytecode::assigned_slots(*frame->code) : std::vector<bool>();
     for (int i = 0; i < slot_count; ++i) {
         // At the start, only arguments are bound. In the middle, any variable may be bound or not.
         Source* source = provenance_.slot(i, frame->code->slot_name(i), request.slots[i]);
@@ -112,6 +104,10 @@ bool is_call_of_module(PyObject* function) {
 
 }  // namespace
 
+PyObject* Interpreter::label_of(const std::string& text) {
+    return keep(checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()))));
+}
+
 void Interpreter::label_arguments(PyObject* const* slots) {
     auto& function = *provenance_.roots().front();
     if (!is_call_of_module(function.object) || slots[0] == nullptr) return;
@@ -119,9 +115,7 @@ void Interpreter::label_arguments(PyObject* const* slots) {
     PyObject* forward = cpython::lookup_in_mro(Py_TYPE(slots[0]), interned("forward"), nullptr);
     if (forward == nullptr || !PyFunction_Check(forward)) return;
     PyObject* module = reinterpret_cast<PyFunctionObject*>(forward)->func_module;
-    auto label = [this](Source* source, const std::string& text) {
-        source->label = keep(checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()))));
-    };
+    auto label = [this](Source* source, const std::string& text) { source->label = label_of(text); };
     if (module != nullptr && PyUnicode_Check(module) && utf8(module).starts_with("torch.nn.")) {
         // torch._dynamo puts a function `inner(*args)` with `fn` in its closure around such modules.
         label(provenance_.slot(0, nullptr, slots[0]), "L['fn']");
@@ -287,7 +281,8 @@ void Interpreter::note_return(BytecodeFrame& frame, const bytecode::Instruction&
     if (stack_.frames.size() > 1 || generators_.empty()) return;
     held_at_return_.clear();
     for (Value* value : frame.slots)
-        if (auto* generator = value == nullptr ? nullptr : cast<GeneratorValue>(value))
+        if (auto* generator = value == nullptr ? nullptr : cast<GeneratorValue>(value);
+            generator != nullptr && generator->outside == nullptr)
             held_at_return_.push_back(generator);
 }
 

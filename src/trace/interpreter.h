@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cpython/generators.h"
 #include "trace/call_stack.h"
 #include "trace/exits/effects.h"
 #include "trace/exits/exit_writer.h"
@@ -85,6 +86,8 @@ class Interpreter final : public Tracer {
     bool is_entered_generator(const BytecodeFrame& frame) const {
         return entered_generator_ && &frame == stack_.frames.front();
     }
+    /// See generator.h.
+    void follow_outside(GeneratorValue* generator);
     /// Makes the generator of a frame that has just started, and ends the call with it.
     void suspend_as_generator(BytecodeFrame& frame);
 
@@ -110,6 +113,8 @@ class Interpreter final : public Tracer {
     void enter_frame(const TraceRequest& request);
     /// Labels the arguments of a module's `__call__` as those of its `forward`.
     void label_arguments(PyObject* const* slots);
+    /// As the label of a source.
+    PyObject* label_of(const std::string& text);
 
     // Stepping.
     void interpret();
@@ -166,6 +171,12 @@ class Interpreter final : public Tracer {
     void note_in_traceback(BytecodeFrame& frame, ExceptionValue* exception);
 
     // Generators.
+    /// Breaks the graph if the frame of a generator of this function is not traced on.
+    void expect_followed(FunctionValue* function);
+    /// The item of a generator's state.
+    Source* part_of_state(Source* state, int index);
+    /// The frame of a generator from outside, as values.
+    BytecodeFrame* read_frame(GeneratorValue* generator, const cpython::GeneratorPlace& place, Source* state);
     Outcome throw_here(GeneratorValue* generator, Value* exception);
     Task throw_through_delegate(GeneratorValue* generator, GeneratorValue* delegate, Value* exception);
     void enter_generator(GeneratorValue* generator);

@@ -299,6 +299,7 @@ void Interpreter::suspend_as_generator(BytecodeFrame& frame) {
 }
 
 Outcome Interpreter::push_generator(GeneratorValue* generator, Value* sent) {
+    follow_outside(generator);
     if (generator->running) raise(PyExc_ValueError, generator->noun() + std::string(" already executing"));
     if (generator->finished && generator->class_ == &PyCoro_Type)
         raise(PyExc_RuntimeError, "cannot reuse already awaited coroutine");

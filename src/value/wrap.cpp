@@ -2,6 +2,7 @@
 #include "base/names.h"
 #include "base/python_error.h"
 #include "base/text.h"
+#include "cpython/coroutines.h"
 #include "cpython/iterators.h"
 #include "cpython/objects.h"
 #include "guard/numpy_numbers.h"
@@ -21,6 +22,7 @@
 #include "value/kinds/exception.h"
 #include "value/kinds/frozen_object.h"
 #include "value/kinds/function.h"
+#include "value/kinds/generator.h"
 #include "value/kinds/outside_iterator.h"
 #include "value/kinds/python_module.h"
 #include "value/kinds/random_generator.h"
@@ -131,6 +133,8 @@ Value* wrap(Tracer& tracer, PyObject* object) {
         cell->read = false;
         return cell;
     }
+    if (type == &PyGen_Type && (cpython::generator_code(object)->co_flags & cpython::kAsynchronousCode) == 0)
+        return tracer.make<GeneratorValue>(reinterpret_cast<PyGenObject*>(object));
     if (cpython::can_look_ahead(type)) return tracer.make<OutsideIterator>(object);
     if (type == random_generator_class()) {
         auto* generator = tracer.make<RandomGeneratorValue>();

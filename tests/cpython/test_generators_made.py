@@ -14,8 +14,9 @@ from tests.support.frames_extension import decode, extension
 NULL = extension._frames_NULL
 
 
-def copy_of(generator: Generator, function: FunctionType) -> Generator:
-    """Another generator in the state of this one. `caught` is the variable that holds what is being handled."""
+def copy_of(generator: Generator, function: FunctionType | Generator) -> Generator:
+    """Another generator in the state of this one: a new one of the function, or one that is given. `caught` is the
+    variable that holds what is being handled."""
     frame = generator.gi_frame
     if frame is None:
         return extension._frames_generator(function)
@@ -24,7 +25,7 @@ def copy_of(generator: Generator, function: FunctionType) -> Generator:
         return extension._frames_generator(function, -1, slots, stack, None)
     [yielded] = [
         each.offset
-        for each in decode(function.__code__)
+        for each in decode(generator.gi_code)
         if each.op == "YieldValue" and frame.f_lasti in (each.offset, each.next_offset)
     ]
     return extension._frames_generator(function, yielded, slots, stack, frame.f_locals.get("caught"))
@@ -155,6 +156,92 @@ def test_one_that_ended() -> None:
     assert generator.gi_frame is None
     assert list(generator) == []
     assert next(generator, "end") == "end"
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
+def test_a_suspended_one_is_moved(function: FunctionType) -> None:
+    steps = len(drain(function(3)))
+    for taken in range(steps):
+        for moved_from in range(steps):
+            expected, original, moved = function(3), function(3), function(3)
+            for _ in range(taken):
+                assert next(expected) == next(original)
+            for _ in range(moved_from):
+                next(moved)
+            if not frame_has_started(original) and frame_has_started(moved):
+                continue
+            assert copy_of(original, moved) is moved
+            assert drain(moved) == drain(expected)
+
+
+def test_a_suspended_one_is_ended() -> None:
+    log: list[str] = []
+
+    class Held:
+        def __del__(self) -> None:
+            log.append("freed")
+
+    def generate():
+        held = Held()
+        try:
+            for _ in [held]:
+                yield 1
+        finally:
+            log.append("closed")
+
+    generator = generate()
+    next(generator)
+    assert extension._frames_generator(generator) is generator
+    assert log == ["freed"]
+    assert generator.gi_frame is None
+    assert list(generator) == []
+    generator.close()
+    assert log == ["freed"]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
+def test_the_state_tells_the_place(function: FunctionType) -> None:
+    one, other = function(3), function(3)
+    places = set()
+    for _ in range(2 * len(drain(function(3)))):
+        state, same = extension._frames_generator_state(one), extension._frames_generator_state(other)
+        assert (state is None) == (same is None)
+        if state is not None:
+            assert state[0] == same[0]
+            places.add(state[0])
+        assert (one.gi_frame is None) == (state == (b"",))
+        if one.gi_frame is not None and state is not None:
+            assert state[1] is function
+            slots, stack = extension._frames_snapshot(one.gi_frame, -1 if frame_has_started(one) else 0)
+            held = [None if value is NULL else value for value in [*slots, *stack]]
+            assert all(each is value for each, value in zip(state[2:], held, strict=True))
+        assert next(one, None) == next(other, None)
+    assert len(places) >= 2
+
+
+def test_the_state_of_others_is_unknown() -> None:
+    def handles():
+        try:
+            raise ValueError
+        except ValueError:
+            yield 1
+        yield extension._frames_generator_state(generator)
+        yield 3
+
+    generator = handles()
+    assert extension._frames_generator_state(generator) is not None
+    next(generator)
+    assert extension._frames_generator_state(generator) is None
+    assert next(generator) is None
+    assert extension._frames_generator_state(generator) is not None
+
+    async def waits() -> None:
+        pass
+
+    coroutine = waits()
+    assert extension._frames_generator_state(coroutine) is None
+    assert extension._frames_generator_state([]) is None
+    coroutine.close()
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)

@@ -9,6 +9,7 @@
 #include "trace/recorder/function_transforms.h"
 #include "value/builtins/config_patches.h"
 #include "value/kinds/dict.h"
+#include "value/kinds/generator.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/set.h"
 #include "value/protocol/keys.h"
@@ -170,7 +171,10 @@ void EffectWriter::replay(PlanBuilder& plan) const {
             if (is_assignment(effect) && value == effect.from.back()) value = assigned(effects_, i);
             from.push_back(value == nullptr ? -1 : value->rebuild(plan));
         }
-        plan.add(effect.op, std::move(from), effect.object);
+        if (const auto* generator = cast<GeneratorValue>(effect.from[0]); generator != nullptr)
+            generator->write_state(plan, from[0]);
+        else
+            plan.add(effect.op, std::move(from), effect.object);
     }
 }
 

@@ -1,6 +1,7 @@
 #include "trace/exits/lifetimes.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/names.h"
 #include "base/python_error.h"
@@ -34,6 +35,17 @@ bool is_plain(const Value* value) {
         default:
             return false;
     }
+}
+
+/// Whether it is a generator from outside that the trace has advanced.
+bool is_advanced(const Value* value) {
+    const auto* generator = value == nullptr ? nullptr : cast<GeneratorValue>(value);
+    return generator != nullptr && generator->outside != nullptr && generator->is_followed;
+}
+
+/// Whether such a generator has finished: what its frame held is watched, so nothing is freed with it.
+bool has_ended(const Value* value) {
+    return is_advanced(value) && static_cast<const GeneratorValue*>(value)->finished;
 }
 
 bool is_call(bytecode::Op op) {
@@ -110,12 +122,14 @@ bool Lifetimes::is_unchanged(const Source& place) const {
                                         [](const Effect& effect) { return effect.from[0]->kind == Kind::Class; });
         case Access::Referent:
             return false;
-        case Access::WalkedOver:
         case Access::Upcoming:
+            if (place.number == cpython::kState) return !is_advanced(place.parent->value);
+            [[fallthrough]];
+        case Access::WalkedOver:
             // The program may have mutated the container by another name.
             return std::ranges::all_of(effects.entries(), [](const Effect& effect) {
                 return effect.op == PlanOp::Append || effect.op == PlanOp::SetAttribute ||
-                       effect.from[0]->kind == Kind::Iterator;
+                       effect.from[0]->kind == Kind::Iterator || effect.from[0]->kind == Kind::Generator;
             });
         default:
             return true;
@@ -272,11 +286,17 @@ struct Lifetimes::Sharing {
     const std::vector<const Value*>* roots;  // where owners are looked for; may be null
     const HeldValues* held;
     std::vector<const Source*>* found;  // the places of owners are added here
+    bool* leans_on_frames = nullptr;    // set where an open frame is the owner
 
     bool is_freed(PyObject* shared) const {
         // The trace itself holds several references to objects that it has read, not all of which `known` finds.
         constexpr Py_ssize_t kOwnReferences = 8;
         if (const Value* value = lifetimes.tracer_.known(shared)) {
+            if (has_ended(value)) return false;
+            if (roots != nullptr && std::ranges::find(*roots, value) != roots->end()) {
+                *leans_on_frames = true;
+                return false;
+            }
             if (value->source != nullptr && lifetimes.is_kept(value, nullptr)) return false;
         } else {
             bool may_be_referred_to = PyDict_CheckExact(shared) || PyTuple_CheckExact(shared) || PyCell_Check(shared) ||
@@ -311,7 +331,12 @@ bool Lifetimes::shares_what_runs_code(Watched& watched, const RemainingFrames& r
     std::vector<const Value*> roots;
     add_frame_roots(remaining, roots);
     watched.contents_at.clear();
-    return is_freed_without_code(object, Sharing{*this, &roots, &held, &watched.contents_at});
+    bool leans_on_frames = false;
+    const bool shares =
+        is_freed_without_code(object, Sharing{*this, &roots, &held, &watched.contents_at, &leans_on_frames});
+    // Frames are left while the trace goes on, and then this is asked once more.
+    if (leans_on_frames) watched.contents_at.clear();
+    return shares;
 }
 
 void Lifetimes::watch(Value* value) {
@@ -334,6 +359,20 @@ void Lifetimes::watch_entered_frame() {
     };
     std::ranges::for_each(frame.slots, note);
     std::ranges::for_each(frame.stack, note);
+}
+
+void Lifetimes::watch_generator(GeneratorValue* generator) {
+    tracer_.on_undo([this, watched = watched_, may_run_code = may_run_code_] {
+        watched_ = watched;
+        may_run_code_ = may_run_code;
+    });
+    auto note = [this](Value* value) { watch(value); };
+    note(generator);
+    // It is not suspended where it was when it was watched first.
+    for (Watched& watched : watched_)
+        if (watched.value == generator && std::exchange(watched.runs_no_code, false)) ++may_run_code_;
+    std::ranges::for_each(generator->frame->held_slots(), note);
+    std::ranges::for_each(generator->frame->held_stack(), note);
 }
 
 void Lifetimes::replace(DroppedObject::Place place, Value* holder, PyObject* key, PyObject* old) {
@@ -413,18 +452,18 @@ void Lifetimes::note_contents(Value* holder, PyObject* real) {
 const Value* Lifetimes::find_lost(const RemainingFrames& remaining) {
     std::optional<HeldValues> held;
     for (Watched& watched : watched_) {
-        if (watched.runs_no_code) continue;
+        if (watched.runs_no_code || has_ended(watched.value)) continue;
         if (is_kept(watched.value, nullptr)) continue;
         auto is_there = [&](const Source* place) { return is_in_place(place, nullptr); };
         if (!watched.contents_at.empty() && std::ranges::all_of(watched.contents_at, is_there)) continue;
-        if (is_freed_without_code(watched.value->object())) {
+        if (!is_advanced(watched.value) && is_freed_without_code(watched.value->object())) {
             watched.runs_no_code = true;
             --may_run_code_;
             continue;
         }
         if (!held) held = held_values(remaining);
         if (held->contains(watched.value) || is_kept(watched.value, &*held)) continue;
-        if (shares_what_runs_code(watched, remaining, *held)) continue;
+        if (!is_advanced(watched.value) && shares_what_runs_code(watched, remaining, *held)) continue;
         if (find_owner(watched.value, remaining, *held)) continue;
         return watched.value;
     }
@@ -492,7 +531,8 @@ void Lifetimes::find_dropped() {
         if (!slot->value->realized && !is_unchanged(*slot))
             dropped_.push_back({DroppedObject::Place::Itself, slot->value->source, nullptr});
     for (const Watched& watched : watched_)
-        if (!is_held(watched.value)) dropped_.push_back({DroppedObject::Place::Itself, watched.value->source, nullptr});
+        if (!has_ended(watched.value) && !is_held(watched.value))
+            dropped_.push_back({DroppedObject::Place::Itself, watched.value->source, nullptr});
     for (const Replaced& replaced : replaced_)
         if (replaced.old == nullptr) dropped_.push_back({replaced.place, replaced.holder->source, replaced.key});
 }

@@ -17,6 +17,7 @@
 #include "effect/plan.h"
 #include "trace/call_stack.h"
 #include "value/effect_log.h"
+#include "value/kinds/generator.h"
 #include "value/tracer.h"
 
 namespace stator {
@@ -30,6 +31,9 @@ class Lifetimes {
     /// Watches the variables of the entered frame. Called if the caller does not hold them too, as it does at the start
     /// of a function.
     void watch_entered_frame();
+    /// Watches a generator from outside that is advanced, and what its frame holds. From then on its real state is not
+    /// the one that it is dropped in.
+    void watch_generator(GeneratorValue* generator);
     /// Called before an effect is logged: watches the objects that it removes from where they are. Breaks the graph if
     /// such an object is known to be held nowhere else, and freeing it runs code.
     void note_replaced(const Effect& effect);

@@ -145,6 +145,7 @@ Outcome Interpreter::throw_here(GeneratorValue* generator, Value* exception) {
 }
 
 Outcome Interpreter::throw_into_generator(GeneratorValue* generator, Value* exception) {
+    follow_outside(generator);
     if (generator->running) raise(PyExc_ValueError, generator->noun() + std::string(" already executing"));
     if (generator->finished && generator->class_ == &PyCoro_Type && !is_generator_exit(exception))
         raise(PyExc_RuntimeError, "cannot reuse already awaited coroutine");

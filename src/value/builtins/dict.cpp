@@ -142,6 +142,7 @@ Outcome dict_pop(Tracer& tracer, const Arguments& arguments) {
 Outcome ordered_pop(Tracer& tracer, const Arguments& arguments) {
     auto* self = ordered_receiver(tracer, arguments, "pop");
     Arguments rest{{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.keywords};
+    if (rest.count() < 1 || rest.count() > 2) expect_arguments(tracer, &PyODict_Type, "pop", arguments, 1, 2);
     auto bound = bind_builtin(tracer, "pop", rest, {"key", "default"}, 1);
     if (Value* removed = self->remove(tracer, bound[0])) return removed;
     if (bound[1] != nullptr) return bound[1];

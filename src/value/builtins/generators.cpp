@@ -19,11 +19,13 @@ namespace {
 GeneratorValue* generator_of(Tracer& tracer, const Arguments& arguments) {
     auto* generator = cast<GeneratorValue>(arguments.positional.at(0));
     if (generator == nullptr)
-        tracer.break_graph(BreakKind::UnknownObject, "a generator that was created before the call is advanced");
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "a generator or coroutine that was created before the call is advanced");
     return generator;
 }
 
 Task generator_step(Tracer& tracer, GeneratorValue* generator, Value* sent) {
+    follow_outside(tracer, generator);
     bool was_finished = generator->finished;
     Value* item = co_await Continued{tracer.push_generator(generator, sent), {Continuation::Kind::Send}};
     if (item != tracer.exhausted()) co_return item;
@@ -47,6 +49,12 @@ Outcome generator_next(Tracer& tracer, const Arguments& arguments) {
 Task normalized(Tracer& tracer, Value* exception, Value* message, Value* traceback) {
     tracer.realize(exception);
     if (message != nullptr) tracer.realize(message);
+    // Such an object is no argument of the class.
+    const bool is_outside =
+        message != nullptr && message->kind != Kind::Exception && PyExceptionClass_Check(message->type());
+    if (is_outside)
+        tracer.break_graph(BreakKind::UnknownObject,
+                           "an exception object that existed before the call is thrown into a generator");
     // A class and an instance of it: the instance is raised.
     if (auto* type = cast<ClassValue>(exception); type != nullptr && message != nullptr &&
                                                   message->kind == Kind::Exception &&
@@ -114,6 +122,7 @@ Outcome generator_throw(Tracer& tracer, const Arguments& arguments) {
 Outcome generator_close(Tracer& tracer, const Arguments& arguments) {
     expect_only_self(tracer, arguments);
     GeneratorValue* generator = generator_of(tracer, arguments);
+    follow_outside(tracer, generator);
     if (generator->started && !generator->finished) return tracer.start(close_generator(tracer, generator));
     set_undoably(tracer, generator->finished, true);
     return tracer.none();

@@ -26,6 +26,11 @@ struct SuspendedFrame {
 struct GeneratorValue final : Value {
     static constexpr Kind kKind = Kind::Generator;
     explicit GeneratorValue(PyTypeObject* type) : Value(kKind), class_(type) {}
+    explicit GeneratorValue(PyGenObject* outside);
+
+    /// A generator that existed before the trace. Its state is read, and it is an effect, when it is first advanced.
+    PyObject* outside = nullptr;
+    bool is_followed = false;
 
     PyTypeObject* class_;  // generator, coroutine or async_generator
     PyObject* name = nullptr;
@@ -51,12 +56,20 @@ struct GeneratorValue final : Value {
     const char* noun() const;
 
     PyTypeObject* type() const override { return class_; }
+    PyObject* object() const override { return outside; }
+    void realize(Tracer& tracer) override;
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
     Outcome iterate(Tracer& tracer) override;
     Outcome next(Tracer& tracer) override;
     bool truth(Tracer& tracer) override { return true; }
     int rebuild(PlanBuilder& plan) override;
     std::string print() const override;
+    /// Gives the real generator in register `to` the state that this one has now.
+    void write_state(PlanBuilder& plan, int to) const;
 };
+
+/// Called before a generator is advanced or closed. The frame of one from outside becomes values with sources; the
+/// graph breaks if that is not possible.
+void follow_outside(Tracer& tracer, GeneratorValue* generator);
 
 }  // namespace stator
