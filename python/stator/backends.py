@@ -51,6 +51,11 @@ class Backend:
         # `_C.make_runner`.
         self.runner = _runner_options(compiler, self.arguments) if type(self) is Backend else None
 
+    def get_compiler_config(self) -> Any:
+        """The configuration of the compiler, if it has one. A compiled callable has this method of its backend."""
+        get = getattr(self.compiler, "get_compiler_config", None)
+        return None if get is None else get()
+
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         torch_reset.follow()
         if (watching := observer.current()) is not None:

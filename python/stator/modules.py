@@ -113,9 +113,7 @@ class CompiledModule:
 
     def get_compiler_config(self) -> Any:
         """The configuration of the backend, if it has one."""
-        backend = self._stator_call._stator_options["resolved"]  # type: ignore[attr-defined]
-        get = getattr(backend.compiler, "get_compiler_config", None)
-        return None if get is None else get()
+        return self._stator_call._stator_options["resolved"].get_compiler_config()  # type: ignore[attr-defined]
 
     def load_state_dict(self, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
         """Takes the keys of a module compiled by torch.compile, too, which begin with `_orig_mod.`."""

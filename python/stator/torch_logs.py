@@ -10,7 +10,7 @@ import re
 import textwrap
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -163,8 +163,22 @@ def _dump_files(graph_module: GraphModule) -> None:
             structured.dump_file(file)
 
 
+class _Describer(MetaTensorDescriber):
+    """Storages have the sizes of this call, as TorchDynamo describes its inputs: tlparse drops those without a number.
+    (A FakeTensor has symbols there.)"""
+
+    def describe_storage(self, s: torch.UntypedStorage, *, trace: bool = False) -> Any:
+        described = super().describe_storage(s)
+        if isinstance(described.size, torch.SymInt):
+            described = replace(described, size=described.size.node.hint or 0)
+        if trace and described.id not in self.traced_storages:
+            trace_structured("describe_storage", metadata_fn=partial(described.as_json, self.id))
+            self.traced_storages.add(described.id)
+        return described
+
+
 def _describe_inputs(sources: Sequence[str], example_inputs: Sequence[Any]) -> None:
-    describer = MetaTensorDescriber(copy_data=False)
+    describer = _Describer(copy_data=False)
     for place, value in zip(sources, example_inputs, strict=False):
         if not isinstance(value, torch.Tensor):
             continue

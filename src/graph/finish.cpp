@@ -5,7 +5,9 @@
 
 #include "base/check.h"
 #include "base/python_error.h"
+#include "base/text.h"
 #include "graph/node.h"
+#include "graph/unique_targets.h"
 
 namespace stator::graph {
 
@@ -37,6 +39,35 @@ void Graph::order_placeholders() {
     std::ranges::copy(ordered, nodes_.begin());
 }
 
+namespace {
+
+Ref<> text_of(const std::string& text) {
+    return checked(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+}
+
+/// Gives the inputs of a graph their targets. Returns the names that they want to have, by index; empty for one that
+/// had a target.
+std::vector<std::string> name_targets(const std::vector<Node*>& nodes, Arena& arena) {
+    std::vector<std::string> names;
+    UniqueTargets targets;
+    PathNames paths;
+    for (Node* node : nodes) {
+        if (node->kind != NodeKind::Placeholder) break;
+        names.emplace_back();
+        if (node->target != nullptr) {
+            targets.suffix(std::string(utf8(node->target)));
+            continue;
+        }
+        paths.go_to(*node->path);
+        const std::string suffix = targets.suffix(paths.target());
+        node->target = arena.keep(text_of(paths.target() + suffix));
+        names.back() = paths.name() + suffix;
+    }
+    return names;
+}
+
+}  // namespace
+
 /// Removed nodes get names too: torch._dynamo names a node when it creates it, and users
 /// compare graphs by name.
 void Graph::ensure_names() const {
@@ -44,6 +75,7 @@ void Graph::ensure_names() const {
     const std::vector<Node*> nodes = std::move(unnamed_);
     unnamed_.clear();
     std::unordered_map<PyObject*, std::string> names_of_targets;
+    const std::vector<std::string> names_of_inputs = name_targets(nodes_, arena_);
     PathNames paths;
     auto naming = namings_.begin();
     auto name_after_variables = [&](std::size_t size) {
@@ -56,17 +88,19 @@ void Graph::ensure_names() const {
     };
     for (std::size_t i = 0; i < nodes.size(); ++i) {
         name_after_variables(i);
+        std::string name;
         if (nodes[i]->target == nullptr) {
             paths.go_to(*nodes[i]->path);
-            const std::string &target = paths.target(), &name = paths.name();
-            nodes[i]->target = arena_.keep(
-                checked(PyUnicode_FromStringAndSize(target.data(), static_cast<Py_ssize_t>(target.size()))));
-            // Names of special methods are made differently.
-            bool is_plain = !name.empty() && !name.starts_with("__") && (name[0] < '0' || name[0] > '9');
-            if (is_plain) {
-                nodes[i]->name = names_.create_like(name);
-                continue;
-            }
+            nodes[i]->target = arena_.keep(text_of(paths.target()));
+            name = paths.name();
+        } else if (const std::uint32_t at = nodes[i]->index; at < names_of_inputs.size() && nodes_[at] == nodes[i]) {
+            name = names_of_inputs[at];
+        }
+        // Names of special methods are made differently.
+        const bool is_plain = !name.empty() && !name.starts_with("__") && (name[0] < '0' || name[0] > '9');
+        if (is_plain) {
+            nodes[i]->name = names_.create_like(std::move(name));
+            continue;
         }
         auto [found, is_new] = names_of_targets.try_emplace(nodes[i]->target);
         if (is_new) found->second = name_of_target(nodes[i]->target);

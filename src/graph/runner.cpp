@@ -8,12 +8,20 @@
 #include "base/text.h"
 #include "cpython/binary_operations.h"
 #include "graph/program.h"
+#include "graph/unique_targets.h"
 
 namespace stator::graph {
 
-std::string Runner::placeholder(std::size_t number) const {
-    const Placeholder& placeholder = placeholders_[number];
-    return placeholder.path != nullptr ? identifier(*placeholder.path) : std::string(utf8(placeholder.target.get()));
+std::vector<std::string> Runner::placeholders() const {
+    std::vector<std::string> names;
+    UniqueTargets targets;
+    for (const Placeholder& placeholder : placeholders_) {
+        std::string name =
+            placeholder.path != nullptr ? identifier(*placeholder.path) : std::string(utf8(placeholder.target.get()));
+        name += targets.suffix(name);
+        names.push_back(std::move(name));
+    }
+    return names;
 }
 
 namespace {

@@ -50,8 +50,8 @@ class Runner {
               std::optional<Failure>* failure = nullptr) const;
 
     std::size_t input_count() const { return placeholders_.size(); }
-    /// The target of a placeholder: `L_x_`.
-    std::string placeholder(std::size_t number) const;
+    /// The targets of the placeholders: `L_x_`.
+    std::vector<std::string> placeholders() const;
     bool reads_attributes() const { return reads_attributes_; }
 
     int traverse(visitproc visit, void* arg) const;

@@ -64,10 +64,11 @@ Ref<> call_with_keywords(RunnerObject* self, PyObject* const* args, std::size_t 
     if (count > runner.input_count()) return complain_about_count(runner, count);
     std::vector<PyObject*> inputs(args, args + count);
     inputs.resize(runner.input_count());
+    const std::vector<std::string> placeholders = runner.placeholders();
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
         PyObject* name = PyTuple_GET_ITEM(names, i);
         std::size_t place = 0;
-        while (place < inputs.size() && runner.placeholder(place) != utf8(name)) ++place;
+        while (place < inputs.size() && placeholders[place] != utf8(name)) ++place;
         if (place == inputs.size())
             return complain_about_keyword("forward() got an unexpected keyword argument '%U'", name);
         if (inputs[place] != nullptr)
@@ -77,7 +78,7 @@ Ref<> call_with_keywords(RunnerObject* self, PyObject* const* args, std::size_t 
     for (std::size_t i = 0; i < inputs.size(); ++i)
         if (inputs[i] == nullptr)
             return complain_about_keyword("forward() missing 1 required positional argument: '%U'",
-                                          text_of(runner.placeholder(i)).get());
+                                          text_of(placeholders[i]).get());
     return runner.run(inputs, self->module);
 }
 
@@ -120,9 +121,9 @@ PyObject* name(PyObject*, void*) {
 
 Ref<> tuple_of_placeholders(PyObject* self) {
     const Runner& runner = ready(object_of(self));
-    Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(runner.input_count())));
-    for (std::size_t i = 0; i < runner.input_count(); ++i)
-        PyTuple_SET_ITEM(tuple.get(), i, text_of(runner.placeholder(i)).release());
+    const std::vector<std::string> names = runner.placeholders();
+    Ref<> tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(names.size())));
+    for (std::size_t i = 0; i < names.size(); ++i) PyTuple_SET_ITEM(tuple.get(), i, text_of(names[i]).release());
     return tuple;
 }
 

@@ -64,6 +64,8 @@ bool is_traced_into(std::string_view name) {
         "triplet_margin_with_distance_loss",
         "grouped_mm",
         "scaled_mm",
+        "scaled_addmm",
+        "scaled_addmm_",
         "scaled_grouped_mm",
     };
     return names.contains(name);

@@ -27,6 +27,7 @@ BytecodeFrame* Interpreter::new_frame(FunctionValue* function) {
         free_frames_.pop_back();
     }
     frame->function = function;
+    function->is_entered = true;
     frame->code = &bytecode::decode(function->code);
     note_traced(function->code);
     decoding_seconds_ += frame->code->decoding_seconds_for_first_report();

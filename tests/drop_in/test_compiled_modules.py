@@ -61,6 +61,16 @@ def test_libraries_recognize_it(compiler):
     assert "max_autotune" in with_config.get_compiler_config()
 
 
+@pytest.mark.usefixtures("installed")
+@both
+def test_functions_have_the_configuration_of_their_backend(compiler):
+    def program(x):
+        return x + 1
+
+    assert COMPILERS[compiler](program).get_compiler_config() is None
+    assert "max_autotune" in COMPILERS[compiler](program, "inductor").get_compiler_config()
+
+
 def test_it_is_recognized_if_torch_dynamo_is_imported_later():
     said = fresh("""
         import sys, torch, stator

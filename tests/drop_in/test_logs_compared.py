@@ -237,3 +237,44 @@ def test_symbols(told, name):
     # TorchDynamo does not say again what it has said of an earlier capture.
     assert list(dict.fromkeys(by_torch)) == [text for text in dict.fromkeys(by_stator) if text in by_torch]
     assert by_torch
+
+
+PERF_HINTS = """
+import json, logging
+{install}
+import torch
+import torch._inductor.utils
+
+records = []
+handle = logging.Logger.handle
+
+def keep(logger, record):
+    if logger.name.endswith("__perf_hints"):
+        records.append((logger.name, record.levelname, record.getMessage()))
+
+logging.Logger.handle = keep
+logging.getLogger().handlers.clear()
+torch._logging.set_logs(perf_hints=True)
+
+def program(x):
+    return torch.linalg.qr(x)[0], torch.linalg.eigvalsh(x)
+
+# (No kernel that a compiler of C++ would be needed for. Nothing from a cache, or nothing is told.)
+with torch._inductor.utils.fresh_inductor_cache():
+    compiled = torch.compile(program, backend="inductor")
+    for size in (3, 3, 4):
+        compiled(torch.eye(size))
+print(json.dumps(records))
+"""
+
+
+def test_perf_hints():
+    """Those of inductor. (TorchDynamo has one of its own, for gradients on a GPU.)"""
+    by_torch, by_stator = (
+        json.loads(fresh(PERF_HINTS.format(install=install)).splitlines()[-1])
+        for install in ("", "import stator; stator.install()")
+    )
+    assert by_torch == by_stator
+    texts = [text for _, _, text in by_torch]
+    assert [texts.count(text) for text in dict.fromkeys(texts)] == [2, 2, 2]
+    assert "Using FallbackKernel: torch.ops.aten.linalg_qr.default" in texts

@@ -263,14 +263,29 @@ def test_logs_may_be_set_in_the_program():
     assert len(messages) == 1 and messages[0].startswith("Recompiling function <lambda> in")
 
 
+def entries_of_trace(folder: Path) -> list[dict]:
+    (file,) = folder.iterdir()
+    # (What begins with a tab is a payload.)
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("\t")]
+    return [json.loads(line[line.index("{") :]) for line in lines]
+
+
+def test_storages_in_the_structured_trace_have_a_size(tmp_path: Path):
+    """tlparse takes numbers alone, also where the sizes are symbols and the compiler gets FakeTensors."""
+    program = """import torch, stator
+stator.install()
+run = torch.compile(lambda x: x.relu() * 2, backend="aot_eager")
+for size in (3, 4):
+    run(torch.ones(size))
+"""
+    python("-c", program, TORCH_TRACE=str(tmp_path))
+    storages = [entry["describe_storage"] for entry in entries_of_trace(tmp_path) if "describe_storage" in entry]
+    assert [storage["size"] for storage in storages] == [12, 16]
+
+
 def test_the_structured_trace(tmp_path: Path):
     python("-c", LOGGED, TORCH_TRACE=str(tmp_path))
-    (file,) = tmp_path.iterdir()
-    entries = []
-    for line in file.read_text().splitlines():
-        if line.startswith("\t"):
-            continue  # a payload
-        entries.append(json.loads(line[line.index("{") :]))
+    entries = entries_of_trace(tmp_path)
     kinds = {kind for entry in entries for kind in entry}
     assert {"dynamo_start", "dynamo_output_graph", "dynamo_cpp_guards_str", "compilation_metrics"} <= kinds
     named = {entry["artifact"]["name"] for entry in entries if "artifact" in entry}

@@ -477,6 +477,7 @@ void register_objects(Handlers& handlers) {
     handlers.add_method(partial, "__new__", partial_new);
     handlers.add_method(imported_class("functools", "cached_property"), "__get__", cached_property_get);
     handlers.add_method(&PyFunction_Type, "__get__", function_get);
+    handlers.add_pure(PyDict_GetItemString(cpython::class_dict(&PyCode_Type), "replace"));
     handlers.add("types", "MethodType", make_method);
 }
 

@@ -168,6 +168,16 @@ void FunctionValue::realize(Tracer& tracer) {
     tracer.guard({GuardKind::Function, source, outside});
 }
 
+namespace {
+
+/// `__doc__` of a function with this code, until the program sets it.
+Value* doc_in(Tracer& tracer, PyCodeObject* code) {
+    PyObject* first = PyTuple_GET_SIZE(code->co_consts) > 0 ? PyTuple_GET_ITEM(code->co_consts, 0) : Py_None;
+    return PyUnicode_Check(first) ? tracer.constant(first) : tracer.none();
+}
+
+}  // namespace
+
 Outcome FunctionValue::get_attribute(Tracer& tracer, Borrowed<> name) {
     if (outside != nullptr) {
         // A default has its own source, so that it is guarded like any other value.
@@ -188,10 +198,7 @@ Outcome FunctionValue::get_attribute(Tracer& tracer, Borrowed<> name) {
         PyObject* module = PyDict_GetItemString(globals, "__name__");
         return module == nullptr ? tracer.none() : tracer.constant(module);
     }
-    if (name.get() == interned("__doc__")) {
-        PyObject* first = PyTuple_GET_SIZE(code->co_consts) > 0 ? PyTuple_GET_ITEM(code->co_consts, 0) : Py_None;
-        return PyUnicode_Check(first) ? tracer.constant(first) : tracer.none();
-    }
+    if (name.get() == interned("__doc__")) return doc_in(tracer, code);
     if (name.get() == interned("__kwdefaults__")) {
         if (keyword_defaults.empty()) return tracer.none();
         auto* dict = tracer.make<DictValue>();
@@ -220,6 +227,24 @@ DictValue* FunctionValue::annotations_dict(Tracer& tracer) {
     return dict;
 }
 
+void FunctionValue::replace_code(Tracer& tracer, Value* value) {
+    tracer.realize(value);
+    PyObject* given = value->object();
+    if (given == nullptr || !PyCode_Check(given))
+        tracer.raise(PyExc_TypeError, "__code__ must be set to a code object");
+    // Open frames and generators read the code that they run through their function.
+    if (is_entered)
+        tracer.break_graph(BreakKind::UnknownObject, "__code__ of a function is set after the function was called");
+    auto* other = reinterpret_cast<PyCodeObject*>(given);
+    if (static_cast<std::size_t>(PyCode_GetNumFree(other)) != closure.size())
+        tracer.break_graph(BreakKind::UnknownObject, "__code__ of a function is set to code with another closure");
+    // A function takes these from its code when it is made, and keeps them.
+    if (set_name == nullptr) set_undoably(tracer, set_name, tracer.constant(code->co_name));
+    if (set_qualname == nullptr) set_undoably(tracer, set_qualname, tracer.constant(code->co_qualname));
+    if (set_doc == nullptr) set_undoably(tracer, set_doc, doc_in(tracer, code));
+    set_undoably(tracer, code, other);
+}
+
 bool FunctionValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) {
     tracer.effects().expect_made_in_trace(this);
     if (value == nullptr)
@@ -243,6 +268,8 @@ bool FunctionValue::set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* v
         tracer.realize(value);
         if (value->kind != Kind::Dict) tracer.raise(PyExc_TypeError, "__annotations__ must be set to a dict object");
         set_undoably(tracer, annotations, value);
+    } else if (name.get() == interned("__code__")) {
+        replace_code(tracer, value);
     } else if (name.get() == interned("__type_params__")) {
         tracer.realize(value);
         if (value->kind != Kind::Tuple || !static_cast<TupleValue*>(value)->items.empty())

@@ -38,6 +38,7 @@ struct FunctionValue final : ObjectValue {
     explicit FunctionValue(PyCodeObject* code) : ObjectValue(kKind, &PyFunction_Type), code(code) {}
 
     PyCodeObject* code;
+    bool is_entered = false;  // the trace has begun a frame of it
     PyObject* globals = nullptr;
     PyObject* builtins = nullptr;
     // For a function created in the trace. Those of an outside function are read when a call needs them.
@@ -64,6 +65,8 @@ struct FunctionValue final : ObjectValue {
     void realize(Tracer& tracer) override;
     Outcome get_attribute(Tracer& tracer, Borrowed<> name) override;
     bool set_kept_attribute(Tracer& tracer, Borrowed<> name, Value* value) override;
+    /// `function.__code__ = value` for a function created in the trace.
+    void replace_code(Tracer& tracer, Value* value);
     Outcome call(Tracer& tracer, const Arguments& arguments) override;
     int rebuild(PlanBuilder& plan) override;
     std::string print() const override;

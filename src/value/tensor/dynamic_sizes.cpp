@@ -51,7 +51,7 @@ bool has_static_sizes(const DynamicPolicy& policy, const Source& source, PyObjec
 
 bool may_be_dynamic(const DynamicPolicy& policy, const TensorValue* tensor, const TensorMeta& meta) {
     const bool is_wrapper = meta.prototype != nullptr;
-    const std::uint64_t understood = is_wrapper ? torch_room::trait::kPythonDispatch : 0;
+    const std::uint64_t understood = is_wrapper ? torch_room::trait::kPythonDispatch : torch_room::trait::kInference;
     if (tensor->source->access == Access::Pinned || (tensor->is_of_object && !is_wrapper) ||
         meta.layout != torch_room::Layout{} || (meta.dispatch_keys & ~understood) != 0 ||
         meta.dimensions() > DynamicSizes::kMostDimensions)

@@ -125,11 +125,12 @@ def decorator_autocast(x, m):
     return decorated_autocast(x, m), x @ m
 
 
-# From torch 2.15 on, a decorator that is made gives its wrapper a code object with another name, which breaks the graph.
+# From torch 2.15 on, a decorator that is made gives its wrapper a code object with another name, for which TorchDynamo
+# breaks the graph.
 RENAMES_WRAPPERS = hasattr(torch.utils._contextlib, "_set_stack_frame_name")
 
 
-@core(fullgraph=not RENAMES_WRAPPERS, compare_dynamo=not RENAMES_WRAPPERS)
+@core(compare_dynamo=not RENAMES_WRAPPERS)
 def decorator_made_inside(w):
     @torch.no_grad()
     def inner(t):
