@@ -26,6 +26,26 @@ def small_heap() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def nothing_is_left_behind(small_heap: None) -> Iterator[None]:
+    """What the captures of a file's tests have made is freed by `reset` and a collection."""
+    if importlib.util.find_spec("torch") is None:
+        yield
+        return
+    import stator
+    from stator import _testing
+
+    def counts() -> dict[str, int]:
+        stator.reset()
+        gc.collect()
+        return _testing.alive()
+
+    before = counts()
+    yield
+    after = counts()
+    assert all(after[name] <= before[name] for name in before), f"left behind: {after}, before the first test {before}"
+
+
 @pytest.fixture(autouse=True)
 def internal_errors_raise() -> Iterator[None]:
     """An internal error leaves the frame to CPython, with the right results: without this no test would fail for it."""

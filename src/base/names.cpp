@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "base/python_error.h"
+
 namespace stator {
 
 namespace {
@@ -13,11 +15,13 @@ struct Name {
     PyObject* object;
 };
 
+/// Throws `PythonError` where there is no memory for it: the next one that asks makes it.
 PyObject* interned_before_or_now(const char* literal) {
     static std::unordered_map<const char*, PyObject*> by_address;
-    auto [found, is_new] = by_address.try_emplace(literal, nullptr);
-    if (is_new) found->second = PyUnicode_InternFromString(literal);
-    return found->second;
+    if (auto found = by_address.find(literal); found != by_address.end()) return found->second;
+    PyObject* const made = checked(PyUnicode_InternFromString(literal)).release();
+    by_address.emplace(literal, made);
+    return made;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/alive.h"
 #include "base/check.h"
 #include "base/python_error.h"
 #include "base/text.h"
@@ -55,6 +56,7 @@ Runner::Runner(const Graph& graph) : texts_(graph.texts()) {
     }
     release_after_last_use(graph);
     place_of_node_ = {};
+    count_alive(Alive::Runners, 1);
 }
 
 PyObject* Runner::keep(Ref<> object) {
@@ -157,7 +159,9 @@ Ref<> read_attribute(Borrowed<> module, Borrowed<> target) {
 
 }  // namespace
 
-Runner::~Runner() = default;
+Runner::~Runner() {
+    count_alive(Alive::Runners, -1);
+}
 
 void Runner::prepare_calls(Recording recording) {
     if (program_ == nullptr) program_ = std::make_unique<Program>(*this, recording);

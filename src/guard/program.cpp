@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/alive.h"
 #include "base/check.h"
 #include "base/collector_paused.h"
 #include "base/short_list.h"
@@ -131,6 +132,7 @@ GuardProgram::GuardProgram(std::span<const Guard> guards, std::span<Source* cons
                            std::span<Source* const> all_distinct, std::span<const Expression* const> symbols)
     : state_(std::make_unique<State>()) {
     state_->build(guards, fetched, all_distinct, symbols);
+    count_alive(Alive::GuardPrograms, 1);
 }
 
 void GuardProgram::require(BackendCondition condition) {
@@ -155,9 +157,14 @@ void GuardProgram::require(BackendCondition condition) {
     state_->fact_of_step.insert(state_->fact_of_step.end() - 1, fact);
 }
 
-GuardProgram::~GuardProgram() = default;
+GuardProgram::~GuardProgram() {
+    if (state_ != nullptr) count_alive(Alive::GuardPrograms, -1);
+}
 GuardProgram::GuardProgram(GuardProgram&&) noexcept = default;
-GuardProgram& GuardProgram::operator=(GuardProgram&&) noexcept = default;
+GuardProgram& GuardProgram::operator=(GuardProgram&& other) noexcept {
+    std::swap(state_, other.state_);
+    return *this;
+}
 
 inline void GuardProgram::State::drop_computed() {
     if (!computed.empty()) [[unlikely]] {

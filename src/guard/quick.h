@@ -75,20 +75,9 @@ class QuickCheck {
             items.push_back(item);
             places.push_back(place);
         }
-        void append(const Listed& other) {
-            items.insert(items.end(), other.items.begin(), other.items.end());
-            places.insert(places.end(), other.places.begin(), other.places.end());
-        }
-        template <class Predicate>
-        void keep_if(Predicate wanted) {
-            std::size_t kept = 0;
-            for (std::size_t i = 0; i < items.size(); ++i)
-                if (wanted(items[i])) {
-                    items[kept] = items[i];
-                    places[kept++] = places[i];
-                }
-            items.resize(kept);
-            places.resize(kept);
+        void reserve(std::size_t count) {
+            items.reserve(count);
+            places.reserve(count);
         }
         std::uint32_t size() const { return static_cast<std::uint32_t>(items.size()); }
     };

@@ -1,8 +1,6 @@
 #include "guard/quick_builder.h"
 
 #include <algorithm>
-#include <set>
-#include <tuple>
 
 #include "base/check.h"
 #include "cpython/dict_watch.h"
@@ -17,6 +15,10 @@ namespace {
 /// Whether `number` is a register that the step reads too.
 bool reads_number(StepOp op) {
     return op == StepOp::StringItem || op == StepOp::NoStringKey || op == StepOp::Same || op == StepOp::Different;
+}
+
+std::uintptr_t address(const void* object) {
+    return reinterpret_cast<std::uintptr_t>(object);
 }
 
 /// How many different tensor checks are shared: layers repeat, and shared checks stay in the cache.
@@ -130,9 +132,8 @@ void QuickCheckBuilder::follow_tensor(std::int32_t index) {
     const Step& step = state_.steps[index];
     const Known& known = known_[step.from];
     if (known.standing == Standing::Unknown) return take_step(step, index);
-    at(known.level)
-        .tensors.add(torch_room::expect_again(state_.registers[step.from], shared(state_.tensors[step.number])),
-                     step.from);
+    tensors_.add(torch_room::expect_again(state_.registers[step.from], shared(state_.tensors[step.number])), step.from,
+                 known.level);
 }
 
 const torch_room::TensorCheck& QuickCheckBuilder::shared(const torch_room::TensorCheck& check) {
@@ -158,12 +159,12 @@ void QuickCheckBuilder::skip_block(std::int32_t index) {
     if (enter.op == StepOp::EnterDict) {
         settle(enter.from, &enter);
         level = known_[enter.from].level;
-        at(level).dicts.add({enter.object, enter.version}, enter.from);
+        dicts_.add({enter.object, enter.version}, enter.from, level);
     } else if (enter.op == StepOp::EnterClass) {
         settle(enter.from, &enter);
         level = known_[enter.from].level;
         auto* type = reinterpret_cast<PyTypeObject*>(enter.object);
-        at(level).classes.add({type, enter.version}, enter.from);
+        classes_.add({type, enter.version}, enter.from, level);
     } else {
         settle(enter.from, nullptr);
         level = known_[enter.from].level;
@@ -182,13 +183,13 @@ void QuickCheckBuilder::expect_instance(const Step& enter) {
     Py_ssize_t offset = cpython::dict_offset(object);
     if (known.type != nullptr && known.type == Py_TYPE(object) && offset != 0) {
         known.type_pending = false;
-        at(known.level).instances.add({object, known.type, offset, enter.object, enter.version}, enter.from);
+        instances_.add({object, known.type, offset, enter.object, enter.version}, enter.from, known.level);
         return;
     }
     // The offset of its dict is unknown without its class.
     take_step({.op = StepOp::InstanceDict, .to = enter.to, .from = enter.from}, -1);
     take_step({.op = StepOp::Identity, .from = enter.to, .object = enter.object}, -1);
-    at(known.level).dicts.add({enter.object, enter.version}, enter.to);
+    dicts_.add({enter.object, enter.version}, enter.to, known.level);
 }
 
 void QuickCheckBuilder::settle(std::int32_t place, const Step* kind) {
@@ -214,52 +215,51 @@ void QuickCheckBuilder::take_step(const Step& step, std::int32_t origin) {
     std::int32_t level = level_of(step);
     Step taken = step;
     taken.relied_on = false;
-    at(level).steps.add(taken, origin);
+    steps_.add(taken, origin, level);
     if (step.to >= 0) known_[step.to] = {Standing::Unknown, level};
-}
-
-void QuickCheckBuilder::drop_repetitions() {
-    std::set<std::tuple<const void*, std::uint64_t>> dicts, classes;
-    std::set<std::tuple<const void*, const void*>> typed;
-    std::set<std::tuple<const void*, const void*, const void*>> functions;
-    for (QuickCheck::Parts& level : levels_) {
-        level.steps.keep_if([&](const Step& step) {
-            if (step.op != StepOp::FunctionCode || known_[step.from].standing != Standing::Lasting) return true;
-            return functions.emplace(state_.registers[step.from], step.object, step.extra).second;
-        });
-        level.typed.keep_if(
-            [&](const QuickCheck::Typed& item) { return typed.emplace(item.object, item.type).second; });
-        level.dicts.keep_if(
-            [&](const QuickCheck::Dict& item) { return dicts.emplace(item.dict, item.version).second; });
-        level.classes.keep_if(
-            [&](const QuickCheck::Class& item) { return classes.emplace(item.type, item.version).second; });
-    }
-}
-
-QuickCheck::Parts& QuickCheckBuilder::at(std::int32_t level) {
-    if (static_cast<std::size_t>(level) >= levels_.size()) levels_.resize(level + 1);
-    return levels_[level];
 }
 
 void QuickCheckBuilder::write() {
     for (std::size_t i = 0; i < known_.size(); ++i)
         if (known_[i].type_pending)
-            at(known_[i].level).typed.add({state_.registers[i], known_[i].type}, static_cast<std::int32_t>(i));
-    drop_repetitions();
+            typed_.add({state_.registers[i], known_[i].type}, static_cast<std::int32_t>(i), known_[i].level);
     QuickCheck made;
     QuickCheck::Parts& all = made.parts_;
-    for (QuickCheck::Parts& level : levels_) {
+    const std::size_t levels = std::max(
+        {steps_.levels(), instances_.levels(), typed_.levels(), dicts_.levels(), classes_.levels(), tensors_.levels()});
+    made.levels_.reserve(levels);
+    all.steps.reserve(steps_.size() + levels);
+    all.instances.reserve(instances_.size());
+    all.typed.reserve(typed_.size());
+    all.dicts.reserve(dicts_.size());
+    all.classes.reserve(classes_.size());
+    all.tensors.reserve(tensors_.size());
+    // What the same level, or one before it, compares of the same object is left out: a function or dict that many
+    // modules share is compared once. (A function that has the same code has the same globals: both comparisons held.)
+    PairsSeen functions(steps_.size()), typed(typed_.size()), dicts(dicts_.size()), classes(classes_.size());
+    for (std::size_t i = 0; i < levels; ++i) {
+        const std::uint32_t before = all.steps.size();
+        steps_.visit(i, [&](const Step& step, std::int32_t place) {
+            const bool is_lasting = step.op == StepOp::FunctionCode && known_[step.from].standing == Standing::Lasting;
+            if (!is_lasting || functions.add(address(state_.registers[step.from]), address(step.object)))
+                all.steps.add(step, place);
+        });
         std::int32_t first_step = -1;
-        if (level.steps.size() > 0) {
-            first_step = static_cast<std::int32_t>(all.steps.size());
-            level.steps.add({.op = StepOp::Done}, -1);
+        if (all.steps.size() > before) {
+            first_step = static_cast<std::int32_t>(before);
+            all.steps.add({.op = StepOp::Done}, -1);
         }
-        all.steps.append(level.steps);
-        all.instances.append(level.instances);
-        all.typed.append(level.typed);
-        all.dicts.append(level.dicts);
-        all.classes.append(level.classes);
-        all.tensors.append(level.tensors);
+        instances_.visit(i, [&](const auto& item, std::int32_t place) { all.instances.add(item, place); });
+        typed_.visit(i, [&](const QuickCheck::Typed& item, std::int32_t place) {
+            if (typed.add(address(item.object), address(item.type))) all.typed.add(item, place);
+        });
+        dicts_.visit(i, [&](const QuickCheck::Dict& item, std::int32_t place) {
+            if (dicts.add(address(item.dict), item.version)) all.dicts.add(item, place);
+        });
+        classes_.visit(i, [&](const QuickCheck::Class& item, std::int32_t place) {
+            if (classes.add(address(item.type), item.version)) all.classes.add(item, place);
+        });
+        tensors_.visit(i, [&](const auto& item, std::int32_t place) { all.tensors.add(item, place); });
         made.levels_.push_back({first_step, all.instances.size(), all.typed.size(), all.dicts.size(),
                                 all.classes.size(), all.tensors.size()});
     }

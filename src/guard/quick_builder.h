@@ -1,6 +1,7 @@
 /// Building a quick check. For the files of this room only.
 #pragma once
 
+#include "guard/by_level.h"
 #include "guard/quick.h"
 
 namespace stator {
@@ -60,17 +61,18 @@ class QuickCheckBuilder {
     void settle(std::int32_t place, const Step* kind);
     void take_step(const Step& step, std::int32_t origin);
     std::int32_t level_of(const Step& step) const;
-    QuickCheck::Parts& at(std::int32_t level);
     const torch_room::TensorCheck& shared(const torch_room::TensorCheck& check);
-    /// Drops comparisons that the same level, or one before it, makes of the same object: a function or dict that many
-    /// modules share is compared once.
-    void drop_repetitions();
     void write();
 
     State& state_;
     std::vector<Known> known_;  // by register
     std::vector<bool> is_walked_;
-    std::vector<QuickCheck::Parts> levels_;
+    ByLevel<Step> steps_;
+    ByLevel<QuickCheck::Instance> instances_;
+    ByLevel<QuickCheck::Typed> typed_;
+    ByLevel<QuickCheck::Dict> dicts_;
+    ByLevel<QuickCheck::Class> classes_;
+    ByLevel<torch_room::ExpectedTensor> tensors_;
     std::vector<const torch_room::TensorCheck*> different_checks_;
     std::size_t skipped_ = 0;
 };

@@ -1,6 +1,7 @@
 /// How often something was captured, the kinds of graph breaks, and captures that fail on purpose.
 #include <limits>
 
+#include "base/alive.h"
 #include "base/boundary.h"
 #include "capture/capture.h"
 #include "trace/injected_error.h"
@@ -12,6 +13,16 @@ namespace {
 
 PyObject* captures(PyObject*, PyObject*) {
     return PyLong_FromSize_t(capture_count());
+}
+
+PyObject* alive(PyObject*, PyObject*) {
+    return at_boundary([] {
+        Ref<> counts = checked(PyDict_New());
+        for (std::size_t i = 0; i < alive_counts.size(); ++i)
+            checked(PyDict_SetItemString(counts.get(), kAliveNames[i],
+                                         checked(PyLong_FromLongLong(alive_counts[i])).get()));
+        return counts;
+    });
 }
 
 PyObject* break_kinds(PyObject*, PyObject*) {
@@ -43,6 +54,7 @@ PyObject* fail_at_node(PyObject*, PyObject* number) {
 
 PyMethodDef kFunctions[] = {
     {"captures", captures, METH_NOARGS, "The number of successful captures since the process started."},
+    {"alive", alive, METH_NOARGS, "How many arenas, guard programs and runners of graphs exist."},
     {"break_kinds", break_kinds, METH_NOARGS, "The stable names of all kinds of breaks, with a hint for each."},
     {"fail_at_node", fail_at_node, METH_O, "Makes adding node n to a graph an internal error; None ends that."},
     {},

@@ -264,6 +264,7 @@ def keyboard_interrupts(rounds: int) -> str:
     outcomes: collections.Counter[str] = collections.Counter()
     is_over = threading.Event()
     may_interrupt = threading.Event()
+    is_armed = [False]
 
     def interrupt() -> None:
         while not is_over.is_set():
@@ -272,24 +273,30 @@ def keyboard_interrupts(rounds: int) -> str:
                 may_interrupt.clear()
                 _thread.interrupt_main()
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    def raise_once(*_: Any) -> None:
+        """One that comes late, on a busy machine, finds nothing to interrupt."""
+        if is_armed[0]:
+            is_armed[0] = False
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, raise_once)
     thread = threading.Thread(target=interrupt)
     thread.start()
     try:
         for number in range(rounds):
             compiled = stator.compile(program, isolate_recompiles=True)
             try:
-                may_interrupt.set()
-                for _ in range(1 + number % 5):
-                    assert compiled(torch.ones(3), [0, 1]).tolist() == expected(2)
-                outcomes["returned"] += 1
+                try:
+                    is_armed[0] = True
+                    may_interrupt.set()
+                    for _ in range(1 + number % 5):
+                        assert compiled(torch.ones(3), [0, 1]).tolist() == expected(2)
+                    outcomes["returned"] += 1
+                finally:
+                    is_armed[0] = False
             except KeyboardInterrupt:
                 outcomes["interrupted"] += 1
-            may_interrupt.clear()
-            with contextlib.suppress(KeyboardInterrupt):
-                time.sleep(5e-4)
-            with contextlib.suppress(KeyboardInterrupt):
-                expect_right(compiled)
+            expect_right(compiled)
     finally:
         is_over.set()
         thread.join()

@@ -2,7 +2,13 @@
 
 The overhead of a call is that of the same model with a backend that does no work: by the clock, and in processor time of
 the thread. A thread that was set aside for another process comes back to caches with that one's memory, so processor time
-is counted where that did not happen during the request.
+is counted where that did not happen during the request. Linux counts the time of interrupts as that of the thread which
+they interrupt: so a loop without Stator is measured beside each call, and what its slowest cost is the machine's.
+
+    chrt -f 50 taskset -c 1 python -m tests.torture soak --seconds 3600 --pause 1
+
+serves on a machine that has other work, with a pause of a millisecond after each request: every call begins with caches
+that others have used.
 """
 
 from __future__ import annotations
@@ -74,6 +80,7 @@ class Soak:
     samples: list[Sample] = field(default_factory=list)
     clock: Histogram = field(default_factory=Histogram)
     processor: Histogram = field(default_factory=Histogram)
+    machine: Histogram = field(default_factory=Histogram)
 
     def since(self, seconds: float) -> list[Sample]:
         """The samples since then; of a shorter run those of its last two thirds."""
@@ -106,7 +113,7 @@ class Soak:
             f"{self.late_captures()} of them late; memory between {min(settled):.1f} and {max(settled):.1f} MB once it had "
             f"settled, growth {memory:.1f} MB and {objects} objects; overhead of a call in us of processor time: "
             f"{self.processor}, that is {self.ratio():.1f} times the median, in the {self.processor.total()} requests "
-            f"that no other process interrupted; of all by the clock: {self.clock}"
+            f"that no other process interrupted; of a loop without Stator: {self.machine}; of all by the clock: {self.clock}"
         )
 
 
@@ -124,6 +131,14 @@ class Idle:
         return run
 
 
+def loop() -> int:
+    """Takes about as long as a call, and no memory."""
+    total = 0
+    for number in range(28):
+        total += number
+    return total
+
+
 def switches() -> int:
     """How often this thread was set aside."""
     usage = resource.getrusage(resource.RUSAGE_THREAD)
@@ -131,8 +146,8 @@ def switches() -> int:
 
 
 class Server:
-    def __init__(self) -> None:
-        self.soak, self.chosen = Soak(), random.Random(0)
+    def __init__(self, pause: float = 0.0) -> None:
+        self.soak, self.chosen, self.pause = Soak(), random.Random(0), pause
         self.model = Model(4)
         self.compiled = stator.compile(self.model)
         self.idle = stator.compile(self.model, backend=Idle())
@@ -150,6 +165,9 @@ class Server:
                 self.model.layers[self.chosen.randrange(4)] = nn.Linear(3, 3)
             x = torch.randn(self.chosen.randint(1, 40), 3)
             assert torch.equal(self.compiled(x), self.model(x))
+            begun = time.thread_time_ns()
+            loop()
+            of_machine = time.thread_time_ns() - begun
             clock, processor = time.perf_counter_ns(), time.thread_time_ns()
             self.idle(x)
             taken = time.thread_time_ns() - processor
@@ -157,6 +175,10 @@ class Server:
             before, self.switches = self.switches, switches()
             if self.switches == before:
                 self.soak.processor.add(taken)
+                self.soak.machine.add(of_machine)
+            if self.pause:
+                time.sleep(self.pause)
+                self.switches = switches()
 
     def sample(self, seconds: float) -> None:
         gc.collect()
@@ -165,13 +187,18 @@ class Server:
         )
 
 
-def run(seconds: float, say: Callable[[str], object] | None = None, server: Server | None = None) -> Soak:
+def run(
+    seconds: float,
+    say: Callable[[str], object] | None = None,
+    server: Server | None = None,
+    pause: float = 0.0,
+) -> Soak:
     """Raises AssertionError if a result is wrong, memory grows, or something is captured late. Says each minute how it
-    stands."""
-    server = server or Server()
+    stands. With `pause` seconds after each request."""
+    server = server or Server(pause)
     soak, start = server.soak, time.monotonic()
     server.serve(200)  # what stays is there now
-    soak.clock, soak.processor = Histogram(), Histogram()
+    soak.clock, soak.processor, soak.machine = Histogram(), Histogram(), Histogram()
     minutes = 0
     while (passed := time.monotonic() - start) < seconds or len(soak.samples) < 9:
         server.serve(200)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.processes import fresh
+from tests.support.processes import fresh, python
 from tests.torture import faults
 
 # Rounds of a second or two.
@@ -16,6 +16,11 @@ ROUNDS = {"garbage": 2, "full_disk": 3, "recursion": 130, "keyboard_interrupts":
 def test_faults(name):
     said = fresh(f"from tests.torture import faults; print(faults.FAULTS[{name!r}]({ROUNDS.get(name, 56)}))")
     assert said
+
+
+def test_the_first_capture_of_a_process_without_memory():
+    """Names that the engine makes when they are first asked for could not be made."""
+    assert "returned" in python("-c", "from tests.torture import faults; print(faults.FAULTS['allocations'](24))")
 
 
 def test_threads():

@@ -134,7 +134,8 @@ class Worker:
         often: list[Callable[[], Any]] = [self.call, self.call_shared] * 6
         rarely = [self.compile_again, self.mutate, self.train, self.make, self.reset, self.collect, self.check,
                   self.set_stance, self.set_mode, self.drop]  # fmt: skip
-        while time.monotonic() < until and not self.shared.errors:
+        everything = len({*often, *rarely})  # also on a busy machine
+        while (time.monotonic() < until or len(self.shared.counts) < everything) and not self.shared.errors:
             act = self.random.choice(often + rarely)
             try:
                 act()

@@ -103,3 +103,22 @@ def test_nothing_outlives_the_call_or_the_reset(name):
     del function, compiled
     gc.collect()
     assert entry() is None
+
+
+@pytest.mark.skipif(ENGINE != "stator", reason="about Stator alone")
+def test_what_captures_make_is_counted():
+    """By the fixture that looks after each file of tests for what is left behind."""
+    from stator import _testing
+
+    def counts():
+        gc.collect()
+        return _testing.alive()
+
+    before = counts()
+    function, compiled = made("print")
+    call(compiled, torch.ones(3), [])
+    during = counts()
+    assert all(during[name] > before[name] for name in before), (before, during)
+    del function, compiled
+    reset()
+    assert counts() == before
