@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include "torch/calls/call_observer.h"
@@ -241,7 +240,7 @@ bool tensors_of(const std::vector<c10::IValue>& outputs, std::vector<at::Tensor>
 }  // namespace
 
 PreparedCalls::PreparedCalls(std::size_t steps, std::uint32_t first_value)
-    : shared_(std::make_unique<SharedMemory>()), steps_(steps), value_count_(first_value) {}
+    : steps_(steps), value_count_(first_value) {}
 PreparedCalls::~PreparedCalls() = default;
 
 namespace {
@@ -490,18 +489,17 @@ void PreparedCalls::release_after(std::size_t step, std::uint32_t value) {
 void PreparedCalls::plan_memory(std::size_t first, std::size_t last) {
     std::size_t calls = 0;
     for (std::size_t step = first; step < last; ++step) calls += steps_[step].calls_without_autograd().size();
-    if (calls > 1) steps_[first].row = std::make_unique<PlannedRow>(steps_, first, last, *shared_);
+    if (calls > 1) steps_[first].row = std::make_unique<PlannedRow>(steps_, first, last);
 }
 
 PreparedCalls::PlannedMemory PreparedCalls::planned_memory() const {
     PlannedMemory memory;
-    std::set<const MemoryBlock*> blocks;
     for (const PreparedStep& step : steps_) {
         const RowPlan* const plan = step.row == nullptr ? nullptr : step.row->plan();
         if (plan == nullptr) continue;
         memory.values += plan->results;
         memory.views += plan->kept.size() - plan->results + plan->moving.size();
-        if (plan->block != nullptr && blocks.insert(plan->block.get()).second) memory.bytes += plan->block->bytes;
+        for (const RowPlan::Chunk& chunk : plan->chunks) memory.bytes += chunk.memory.bytes();
     }
     return memory;
 }

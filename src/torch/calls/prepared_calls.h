@@ -99,7 +99,6 @@ struct CallValues {
 };
 
 struct PreparedStep;
-struct SharedMemory;
 
 class PreparedCalls {
   public:
@@ -119,10 +118,10 @@ class PreparedCalls {
     std::optional<PreparedResult> prepare(std::size_t step, const CallObserver& observer, const StepOperands& operands,
                                           Borrowed<> result, Sizes sizes);
     void release_after(std::size_t step, std::uint32_t value);
-    /// Runs of these steps, of which the sizes are the same in all calls, may keep memory for the next ones. All that
+    /// Runs of these steps, of which the sizes are the same in all calls, may keep tensors for the next ones. All that
     /// is released is known by then.
     void plan_memory(std::size_t first, std::size_t last);
-    /// Results that have memory of the plans, once they are made, and how many bytes the plans keep.
+    /// Results that are the same tensors in all runs, views of them, and the memory that they take while a row runs.
     struct PlannedMemory {
         std::size_t values = 0, views = 0, bytes = 0;
     };
@@ -159,7 +158,6 @@ class PreparedCalls {
     std::size_t run_quietly(std::size_t at, std::size_t last, Way& way, TensorValues& values,
                             const bool& has_warned) const;
 
-    std::unique_ptr<SharedMemory> shared_;  // of the plans
     std::vector<PreparedStep> steps_;
     std::uint32_t value_count_;
 };
