@@ -60,7 +60,7 @@ std::int32_t RowObservation::replaced_by(const Call& call, std::uint32_t event,
     return is_alike ? number_of_root.at(found) : -1;
 }
 
-/// By event: what all results have that the row makes.
+/// By call: what all results have that the row makes, and what the operator takes for itself.
 std::vector<std::size_t> RowObservation::bytes_in_use() const {
     std::vector<std::ptrdiff_t> change(events_.size() + 2);
     for (std::uint32_t value = 0; value < seen_.size(); ++value) {
@@ -71,7 +71,10 @@ std::vector<std::size_t> RowObservation::bytes_in_use() const {
     }
     std::vector<std::size_t> in_use;
     std::ptrdiff_t now = 0;
-    for (std::ptrdiff_t one : change) in_use.push_back(static_cast<std::size_t>(now += one));
+    for (std::uint32_t event = 0; event < events_.size(); ++event) {
+        now += change[event];
+        if (events_[event].call != nullptr) in_use.push_back(static_cast<std::size_t>(now) + taken_meanwhile_[event]);
+    }
     return in_use;
 }
 
@@ -91,9 +94,19 @@ void RowObservation::keep_results(RowPlan& plan) {
         }
     }
     if (roots.empty()) return;
+    std::vector<std::uint32_t> calls, calls_before;  // events of calls, and how many are before each event
+    for (std::uint32_t event = 0; event < events_.size(); ++event) {
+        calls_before.push_back(static_cast<std::uint32_t>(calls.size()));
+        if (events_[event].call != nullptr) calls.push_back(event);
+    }
+    for (Life& life : lives) {
+        const bool ends_with_call = events_[life.last].call != nullptr;
+        life.first = calls_before[life.first];
+        life.last = calls_before[life.last] - (ends_with_call ? 0 : 1);
+    }
     const Layout layout = lay_out(lives, bytes_in_use());
     for (const SharedChunk& chunk : layout.chunks)
-        plan.chunks.push_back({MemoryChunk(chunk.bytes), chunk.first, chunk.last, {}});
+        plan.chunks.push_back({MemoryChunk(chunk.bytes), calls[chunk.first], calls[chunk.last], {}});
     for (std::size_t i = 0; i < roots.size(); ++i) {
         const Seen& seen = seen_[roots[i]];
         const std::uint32_t chunk = layout.chunk_of[i];

@@ -14,7 +14,7 @@ constexpr int kMostTried = 16;
 class LayoutMaker {
   public:
     explicit LayoutMaker(std::vector<std::size_t> in_use)
-        : in_use_(std::move(in_use)), most_(*std::ranges::max_element(in_use_)) {}
+        : in_use_(std::move(in_use)), most_(std::ranges::max(in_use_)) {}
 
     void add(const Life& life) {
         std::optional<std::uint32_t> chunk;
@@ -32,7 +32,7 @@ class LayoutMaker {
     Layout take() { return std::move(layout_); }
 
   private:
-    /// Calls `visit(event, bytes)` for what the chunk takes more than now if the life is in it too. That may be less:
+    /// Calls `visit(call, bytes)` for what the chunk takes more than now if the life is in it too. That may be less:
     /// where a life replaces another one, both are counted.
     template <class Visit>
     static bool all_changes(const SharedChunk& chunk, const Life& life, const Visit& visit) {
@@ -40,10 +40,10 @@ class LayoutMaker {
         const auto of_chunk = static_cast<std::ptrdiff_t>(chunk.bytes), of_life = static_cast<std::ptrdiff_t>(life.bytes);
         // Nothing changes before, unless the chunk grows.
         const std::uint32_t first = life.bytes > chunk.bytes ? chunk.first : std::min(chunk.last, life.first);
-        for (std::uint32_t event = first; event <= life.last; ++event) {
+        for (std::uint32_t call = first; call <= life.last; ++call) {
             const std::ptrdiff_t counted =
-                (event <= chunk.last ? of_chunk : 0) + (event >= life.first ? of_life : 0);
-            if (!visit(event, bytes - counted)) return false;
+                (call <= chunk.last ? of_chunk : 0) + (call >= life.first ? of_life : 0);
+            if (!visit(call, bytes - counted)) return false;
         }
         return true;
     }
@@ -53,12 +53,12 @@ class LayoutMaker {
         return wasted_by(layout_.chunks[chunk], life) ? std::optional(chunk) : std::nullopt;
     }
 
-    /// What is taken and not in use, summed over all events, if the life is in the chunk too. Empty if it does not fit.
+    /// What is taken and not in use, summed over all calls, if the life is in the chunk too. Empty if it does not fit.
     std::optional<std::ptrdiff_t> wasted_by(const SharedChunk& chunk, const Life& life) const {
         std::ptrdiff_t wasted = 0;
-        const bool fits = all_changes(chunk, life, [&](std::uint32_t event, std::ptrdiff_t bytes) {
+        const bool fits = all_changes(chunk, life, [&](std::uint32_t call, std::ptrdiff_t bytes) {
             wasted += bytes;
-            return static_cast<std::ptrdiff_t>(in_use_[event]) + bytes <= static_cast<std::ptrdiff_t>(most_);
+            return bytes <= 0 || in_use_[call] + static_cast<std::size_t>(bytes) <= most_;
         });
         return fits ? std::optional(wasted) : std::nullopt;
     }
@@ -79,15 +79,15 @@ class LayoutMaker {
     }
 
     void extend(SharedChunk& chunk, const Life& life) {
-        all_changes(chunk, life, [&](std::uint32_t event, std::ptrdiff_t bytes) {
-            in_use_[event] = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(in_use_[event]) + bytes);
+        all_changes(chunk, life, [&](std::uint32_t call, std::ptrdiff_t bytes) {
+            in_use_[call] = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(in_use_[call]) + bytes);
             return true;
         });
         chunk.bytes = std::max(chunk.bytes, life.bytes);
         chunk.last = life.last;
     }
 
-    std::vector<std::size_t> in_use_;  // by event, with the chunks so far
+    std::vector<std::size_t> in_use_;  // by call, with the chunks so far
     std::size_t most_;
     Layout layout_;
 };

@@ -13,7 +13,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <exception>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -239,10 +241,6 @@ bool tensors_of(const std::vector<c10::IValue>& outputs, std::vector<at::Tensor>
 
 }  // namespace
 
-PreparedCalls::PreparedCalls(std::size_t steps, std::uint32_t first_value)
-    : steps_(steps), value_count_(first_value) {}
-PreparedCalls::~PreparedCalls() = default;
-
 namespace {
 
 /// The result of a step, if it is made of tensors that its calls returned.
@@ -301,11 +299,39 @@ Level level_of(const c10::OperatorHandle& operation) {
 
 using Seen = CallObserver::Observed::Call;
 
+}  // namespace
+
+/// Numbers among the arguments of calls, which the bindings have wrapped in tensors. One tensor for all that are alike.
+class PreparedCalls::WrappedNumbers {
+  public:
+    c10::IValue share(const c10::IValue& constant) {
+        if (!constant.isTensor() || !constant.toTensor().defined()) return constant;
+        const at::Tensor& tensor = constant.toTensor();
+        std::uint64_t bits = 0;
+        if (static_cast<std::size_t>(tensor.element_size()) > sizeof bits) return constant;
+        std::memcpy(&bits, tensor.const_data_ptr(), static_cast<std::size_t>(tensor.element_size()));
+        return known_.try_emplace({tensor.scalar_type(), bits}, constant).first->second;
+    }
+
+  private:
+    std::map<std::pair<at::ScalarType, std::uint64_t>, c10::IValue> known_;
+};
+
+PreparedCalls::PreparedCalls(std::size_t steps, std::uint32_t first_value)
+    : steps_(steps), value_count_(first_value), numbers_(std::make_unique<WrappedNumbers>()) {}
+PreparedCalls::~PreparedCalls() = default;
+
+namespace {
+
 /// Makes calls of those that were seen.
 class CallWriter {
   public:
-    CallWriter(KnownTensors known, std::uint32_t first, PreparedCalls::Sizes sizes)
-        : known(std::move(known)), next(first), has_fixed_sizes_(sizes == PreparedCalls::Sizes::Fixed) {}
+    CallWriter(KnownTensors known, std::uint32_t first, PreparedCalls::Sizes sizes,
+               PreparedCalls::WrappedNumbers& numbers)
+        : known(std::move(known)),
+          next(first),
+          has_fixed_sizes_(sizes == PreparedCalls::Sizes::Fixed),
+          numbers_(&numbers) {}
 
     /// False if the call depends on anything else than its operands.
     bool add(const Seen& seen, std::span<const GivenOperand> given = {}) {
@@ -317,6 +343,7 @@ class CallWriter {
         for (const c10::IValue& input : seen.inputs) {
             std::optional<Slot> slot = slot_of(input, known);
             if (!slot) return false;
+            slot->constant = numbers_->share(slot->constant);
             call.slots.push_back(std::move(*slot));
         }
         if (!given.empty() && !place_numbers(call, given)) return false;
@@ -377,6 +404,7 @@ class CallWriter {
     }
 
     bool has_fixed_sizes_;
+    PreparedCalls::WrappedNumbers* numbers_;
 };
 
 bool wants_gradient(const at::Tensor& tensor) {
@@ -425,7 +453,7 @@ void PreparedCalls::prepare_plain(PreparedStep& step, const CallObserver& observ
         known.add(tensor, operand.value);
     }
     const std::uint32_t first = value_count_;
-    CallWriter writer(std::move(known), first, sizes);
+    CallWriter writer(std::move(known), first, sizes, *numbers_);
     for (std::size_t i = 0; i < observed.calls.size(); ++i)
         if (observed.calls[i].parent == CallObserver::Observed::kNone && !writer.add_plain(observed.calls, i)) return;
     writer.name_result(result);
@@ -460,7 +488,7 @@ std::optional<PreparedResult> PreparedCalls::prepare(std::size_t step, const Cal
         if (!is_plain(tensor) || !known.add(tensor, operand.value)) return std::nullopt;
     }
     const std::uint32_t first = value_count_;
-    CallWriter writer(std::move(known), first, sizes);
+    CallWriter writer(std::move(known), first, sizes, *numbers_);
     for (const Seen& seen : observed.calls) {
         if (seen.parent != CallObserver::Observed::kNone) continue;
         // Which calls a function of several makes may depend on sizes.

@@ -108,6 +108,8 @@ class PreparedCalls {
     PreparedCalls(const PreparedCalls&) = delete;
     PreparedCalls& operator=(const PreparedCalls&) = delete;
 
+    class WrappedNumbers;
+
     /// How a step may have come to its arguments, besides the tensors and constants among its operands.
     enum class Sizes : std::uint8_t {
         Fixed,            // from sizes too: they are the same in all calls
@@ -160,6 +162,7 @@ class PreparedCalls {
 
     std::vector<PreparedStep> steps_;
     std::uint32_t value_count_;
+    std::unique_ptr<WrappedNumbers> numbers_;
 };
 
 /// The state of this thread on which it depends what a call does besides computing its result: dispatch keys that are

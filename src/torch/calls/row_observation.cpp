@@ -1,9 +1,12 @@
 /// What a row does in the run that is observed.
+#include <c10/core/Allocator.h>
 #include <c10/util/Exception.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <string_view>
 
 #include "torch/calls/out_forms.h"
@@ -38,6 +41,36 @@ class NoWarnings : public c10::WarningHandler {
     bool has_any = false;
 };
 
+/// What is allocated while it is there. Whoever watched before is told too.
+class MemoryWatch : public c10::MemoryReportingInfoBase {
+  public:
+    MemoryWatch()
+        : outer_(static_cast<c10::MemoryReportingInfoBase*>(
+              c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE))) {}
+
+    void reportMemoryUsage(void* address, std::int64_t size, std::size_t allocated, std::size_t reserved,
+                           c10::Device device) override {
+        now_ += size;
+        most_ = std::max(most_, now_);
+        if (outer_ != nullptr && outer_->memoryProfilingEnabled())
+            outer_->reportMemoryUsage(address, size, allocated, reserved, device);
+    }
+    bool memoryProfilingEnabled() const override { return true; }
+    std::size_t most() const { return static_cast<std::size_t>(most_); }
+
+  private:
+    c10::MemoryReportingInfoBase* outer_;
+    std::int64_t now_ = 0, most_ = 0;
+};
+
+/// The most bytes that the call has allocated at a time.
+std::size_t make_watched_call(const Call& call, const Memory& memory) {
+    auto watch = std::make_shared<MemoryWatch>();
+    c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, watch);
+    make_call_without_autograd(call, memory);
+    return watch->most();
+}
+
 std::size_t bytes_of(const at::Tensor& tensor) {
     return static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
 }
@@ -68,7 +101,7 @@ bool is_view(const Call& call) {
 
 RowObservation::RowObservation(const std::vector<RowEvent>& events, std::span<const std::uint32_t> first_event,
                                std::span<const PreparedStep> steps)
-    : events_(events), first_event_(first_event), steps_(steps) {
+    : events_(events), first_event_(first_event), steps_(steps), taken_meanwhile_(events.size()) {
     for (std::uint32_t i = 0; i < events.size(); ++i)
         for (std::uint32_t value : events[i].released) {
             at(value).death = i;
@@ -113,10 +146,14 @@ void RowObservation::observe_call(std::uint32_t number, const Call& call, const 
         seen.look = TensorLook::of(tensor);
         seen.is_usual = is_usual(tensor);
     });
-    make_call_without_autograd(call, memory);
+    const std::size_t most = make_watched_call(call, memory);
     note_results(number, call, memory.values);
+    std::size_t made = 0;
+    for (std::uint32_t value : call.results)
+        if (at(value).root == value) made += at(value).bytes;
+    taken_meanwhile_[number] = std::max(most, made) - made;
     note_use(call);
-    if (is_small(call, memory.values)) try_other_form(call, memory);
+    if (is_small(call, memory.values)) try_other_form(number, call, memory);
 }
 
 void RowObservation::note_results(std::uint32_t number, const Call& call, const at::Tensor* values) {
@@ -201,8 +238,9 @@ bool RowObservation::is_small(const Call& call, const at::Tensor* values) const 
     return is_possible;
 }
 
-/// Another way to call the operator, if it computes the same bits: runs it over garbage, or anew.
-void RowObservation::try_other_form(const Call& call, const Memory& memory) {
+/// Another way to call the operator, if it computes the same bits and takes no more memory: runs it over garbage, or
+/// anew.
+void RowObservation::try_other_form(std::uint32_t event, const Call& call, const Memory& memory) {
     const bool is_released =
         std::ranges::all_of(call.results, [&](std::uint32_t value) { return seen_[value].is_released; });
     std::optional<Call> form = out_form(call);
@@ -223,7 +261,8 @@ void RowObservation::try_other_form(const Call& call, const Memory& memory) {
     NoWarnings warnings;
     c10::WarningUtils::WarningHandlerGuard guard(&warnings);
     try {
-        make_call_without_autograd(*form, memory);
+        const std::size_t most = make_watched_call(*form, memory);
+        if (writes) is_same = most <= taken_meanwhile_[event];
     } catch (const std::exception&) {
         memory.stack.clear();
         is_same = false;

@@ -133,7 +133,7 @@ class RowObservation {
     bool keeps_nothing(const Call& call);
     bool is_pytorchs(const c10::OperatorHandle& operation);
     bool is_small(const Call& call, const at::Tensor* values) const;
-    void try_other_form(const Call& call, const Memory& memory);
+    void try_other_form(std::uint32_t event, const Call& call, const Memory& memory);
     Seen& at(std::uint32_t value);
     std::uint32_t root_of(std::uint32_t value);
     const Call* out_of(const Call* call) const;
@@ -156,6 +156,7 @@ class RowObservation {
     std::span<const std::uint32_t> first_event_;
     std::span<const PreparedStep> steps_;
     std::vector<Seen> seen_;                             // by value
+    std::vector<std::size_t> taken_meanwhile_;           // by event: bytes that only the operator itself has used
     std::unordered_map<const Call*, Call> out_;          // calls that can write to kept tensors
     std::unordered_map<const Call*, Call> cast_;         // others, with numbers in the dtype of the tensors
     std::unordered_map<std::string, bool> is_pytorchs_;  // by the operator's name
