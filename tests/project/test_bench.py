@@ -1,11 +1,18 @@
 """The benchmarks run: every kind of figure once, on something small."""
 
+import textwrap
+
 import torch
 
+<<<<<<< HEAD
 from bench import breaks, captures, depth, dynamic, parts, tables
+=======
+from bench import captures, depth, dynamic, executor, parts, tables
+>>>>>>> 22c8a138 (Backend stator: how a plan is made in shorter functions; a test of its bench)
 from bench.measure import Repeats, measure
 from bench.programs import Program
 from bench.systems import both, stator
+from tests.support.processes import fresh
 
 
 def doubled(x):
@@ -57,6 +64,7 @@ def test_parts(monkeypatch):
     assert "a graph module" in parts.table(figures)
 
 
+<<<<<<< HEAD
 def test_breaks():
     assert len(breaks.PROGRAMS) == 20 and all(program.breaks > 0 for program in breaks.PROGRAMS)
     program = breaks.programs("in a with block")[0]
@@ -65,3 +73,20 @@ def test_breaks():
     assert all(cost.to_uncompiled(backend) > 0 for backend in breaks.BACKENDS)
     text = breaks.table([(program, cost)])
     assert "in a with block" in text and "of 1 with eager" in text
+=======
+def test_prepared_calls_beside_uncompiled():
+    figures = executor.measure(PROGRAM, budget=0)
+    assert figures.prepared_steps == 2 and 0 < figures.peak and 0 < figures.peak_uncompiled
+    assert "small" in executor.table([(PROGRAM, figures)])
+
+
+def test_first_calls_in_new_processes():
+    text = """
+        import torch
+        from bench import executor
+        torch.set_num_threads(1)
+        print(executor.cold_table(executor.MICRO[:1], rounds=1))
+    """
+    answer = fresh(textwrap.dedent(text))
+    assert "micro add" in answer and answer.count("kernels used") == 2
+>>>>>>> 22c8a138 (Backend stator: how a plan is made in shorter functions; a test of its bench)

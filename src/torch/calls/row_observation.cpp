@@ -238,43 +238,53 @@ bool RowObservation::is_small(const Call& call, const at::Tensor* values) const 
     return is_possible;
 }
 
-/// Another way to call the operator, if it computes the same bits and takes no more memory: runs it over garbage, or
-/// anew.
-void RowObservation::try_other_form(std::uint32_t event, const Call& call, const Memory& memory) {
-    const bool is_released =
-        std::ranges::all_of(call.results, [&](std::uint32_t value) { return seen_[value].is_released; });
+/// Another way to call the operator: writes to tensors that exist, if the results are released inside of the row, and
+/// has its numbers in the dtype of the tensors.
+std::optional<RowObservation::OtherForm> RowObservation::other_form(const Call& call, const at::Tensor* values) const {
     std::optional<Call> form = out_form(call);
-    if (!form) return;
-    const bool writes = is_released;
+    if (!form) return std::nullopt;
+    const bool writes =
+        std::ranges::all_of(call.results, [&](std::uint32_t value) { return seen_[value].is_released; });
     if (!writes) form = call;
-    if (!cast_numbers(*form, memory.values) && !writes) return;
+    if (!cast_numbers(*form, values) && !writes) return std::nullopt;
+    return OtherForm{std::move(*form), writes};
+}
+
+/// Calls the other form over garbage, or anew. Whether it computes the same bits and takes no more memory for itself.
+bool RowObservation::computes_the_same(const OtherForm& form, std::uint32_t event, const Memory& memory) {
     std::vector<std::size_t> hashes;
-    for (std::uint32_t value : call.results) {
-        hashes.push_back(hash_of(memory.values[value]));
-        if (writes)
-            std::memset(memory.values[value].mutable_data_ptr(), 0xa5, bytes_of(memory.values[value]));
+    for (std::uint32_t value : form.call.results) {
+        at::Tensor& tensor = memory.values[value];
+        hashes.push_back(hash_of(tensor));
+        if (form.writes)
+            std::memset(tensor.mutable_data_ptr(), 0xa5, bytes_of(tensor));
         else
-            memory.values[value].reset();
+            tensor.reset();
     }
-    bool is_same = true;
+    try {
+        const std::size_t most = make_watched_call(form.call, memory);
+        if (form.writes && most > taken_meanwhile_[event]) return false;
+    } catch (const std::exception&) {
+        memory.stack.clear();
+        return false;
+    }
+    for (std::size_t i = 0; i < hashes.size(); ++i) {
+        const std::uint32_t value = form.call.results[i];
+        if (!at(value).look.matches(memory.values[value]) || hash_of(memory.values[value]) != hashes[i]) return false;
+    }
+    return true;
+}
+
+void RowObservation::try_other_form(std::uint32_t event, const Call& call, const Memory& memory) {
+    std::optional<OtherForm> form = other_form(call, memory.values);
+    if (!form) return;
     // The program gets the warnings of the first call.
     NoWarnings warnings;
     c10::WarningUtils::WarningHandlerGuard guard(&warnings);
-    try {
-        const std::size_t most = make_watched_call(*form, memory);
-        if (writes) is_same = most <= taken_meanwhile_[event];
-    } catch (const std::exception&) {
-        memory.stack.clear();
-        is_same = false;
-    }
-    for (std::size_t i = 0; i < call.results.size(); ++i) {
-        const at::Tensor& tensor = memory.values[call.results[i]];
-        is_same = is_same && at(call.results[i]).look.matches(tensor) && hash_of(tensor) == hashes[i];
-    }
-    if (!is_same) make_call_without_autograd(call, memory);
-    if (!is_same || warnings.has_any) return;
-    for (std::uint32_t value : call.results) at(value).is_plannable = writes;
-    (writes ? out_ : cast_).emplace(&call, std::move(*form));
+    if (!computes_the_same(*form, event, memory)) return make_call_without_autograd(call, memory);
+    if (warnings.has_any) return;
+    for (std::uint32_t value : call.results) at(value).is_plannable = form->writes;
+    (form->writes ? out_ : cast_).emplace(&call, std::move(form->call));
 }
 
 }  // namespace stator::torch_room

@@ -133,6 +133,12 @@ class RowObservation {
     bool keeps_nothing(const Call& call);
     bool is_pytorchs(const c10::OperatorHandle& operation);
     bool is_small(const Call& call, const at::Tensor* values) const;
+    struct OtherForm {
+        Call call;
+        bool writes;  // to tensors that exist
+    };
+    std::optional<OtherForm> other_form(const Call& call, const at::Tensor* values) const;
+    bool computes_the_same(const OtherForm& form, std::uint32_t event, const Memory& memory);
     void try_other_form(std::uint32_t event, const Call& call, const Memory& memory);
     Seen& at(std::uint32_t value);
     std::uint32_t root_of(std::uint32_t value);
@@ -146,6 +152,8 @@ class RowObservation {
                              const std::unordered_map<std::uint32_t, std::int32_t>& number_of_root);
     void keep_views(RowPlan& plan);
     void find_moving_views(RowPlan& plan);
+    std::vector<bool> moving_calls(std::vector<bool>* is_read);
+    bool moves_with_base(const Call& call) const;
     bool may_move(const Call& call);
     bool stays(const Call& call, std::uint32_t value);
     void write_items(RowPlan& plan);
