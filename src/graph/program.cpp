@@ -106,8 +106,9 @@ Ref<> Program::run(std::span<PyObject* const> inputs, Borrowed<> module, std::op
 /// count beside launching its kernels, and every call before the recording takes many times as long as those after it.
 bool Program::is_time_to_observe(std::span<PyObject* const> inputs) const {
     if (state_ != State::New) return state_ == State::HasRun;
-    return observes_first_runs || (recording_ != Recording::Off &&
-           std::ranges::any_of(inputs, [](PyObject* input) { return torch_room::is_on_recording_device(input); }));
+    return observes_first_runs || (recording_ != Recording::Off && std::ranges::any_of(inputs, [](PyObject* input) {
+                                       return torch_room::is_on_recording_device(input);
+                                   }));
 }
 
 Ref<> Program::run_observed(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure) {

@@ -37,12 +37,12 @@ class LayoutMaker {
     template <class Visit>
     static bool all_changes(const SharedChunk& chunk, const Life& life, const Visit& visit) {
         const auto bytes = static_cast<std::ptrdiff_t>(std::max(chunk.bytes, life.bytes));
-        const auto of_chunk = static_cast<std::ptrdiff_t>(chunk.bytes), of_life = static_cast<std::ptrdiff_t>(life.bytes);
+        const auto of_chunk = static_cast<std::ptrdiff_t>(chunk.bytes),
+                   of_life = static_cast<std::ptrdiff_t>(life.bytes);
         // Nothing changes before, unless the chunk grows.
         const std::uint32_t first = life.bytes > chunk.bytes ? chunk.first : std::min(chunk.last, life.first);
         for (std::uint32_t call = first; call <= life.last; ++call) {
-            const std::ptrdiff_t counted =
-                (call <= chunk.last ? of_chunk : 0) + (call >= life.first ? of_life : 0);
+            const std::ptrdiff_t counted = (call <= chunk.last ? of_chunk : 0) + (call >= life.first ? of_life : 0);
             if (!visit(call, bytes - counted)) return false;
         }
         return true;

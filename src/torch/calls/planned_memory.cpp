@@ -26,7 +26,8 @@ void MemoryChunk::take() {
     address_ = data_.get();
     // They don't own it, so nothing is freed: `set_data_ptr` takes some times as long.
     for (const c10::Storage& storage : storages_) {
-        const bool is_set = storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().unsafe_reset_data_and_ctx(address_);
+        const bool is_set =
+            storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().unsafe_reset_data_and_ctx(address_);
         STATOR_CHECK(is_set, "no tensor owns memory that is taken anew");
     }
 }
@@ -37,7 +38,8 @@ void MemoryChunk::leave_to_tensors() {
     using Owner = std::shared_ptr<c10::DataPtr>;
     auto drop = [](void* owner) { delete static_cast<Owner*>(owner); };
     for (const c10::Storage& storage : storages_)
-        storage.unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(address_, new Owner(shared), drop, c10::Device(c10::kCPU)));
+        storage.unsafeGetStorageImpl()->set_data_ptr_noswap(
+            c10::DataPtr(address_, new Owner(shared), drop, c10::Device(c10::kCPU)));
 }
 
 }  // namespace stator::torch_room

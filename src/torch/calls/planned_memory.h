@@ -31,8 +31,8 @@ class MemoryChunk {
 
   private:
     std::size_t bytes_;
-    c10::DataPtr data_;         // null while no tensor is in use
-    void* address_ = nullptr;   // that the tensors have: of the last time
+    c10::DataPtr data_;                   // null while no tensor is in use
+    void* address_ = nullptr;             // that the tensors have: of the last time
     std::vector<c10::Storage> storages_;  // of the tensors
 };
 

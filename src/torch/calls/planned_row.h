@@ -1,6 +1,6 @@
 /// A row of prepared calls with a plan of its memory: results that the program never sees are tensors that were made
-/// once, and get their memory in each run (docs/design/executor.md#memory-by-plan). For the files of this room only; it includes
-/// PyTorch's headers.
+/// once, and get their memory in each run (docs/design/executor.md#memory-by-plan). For the files of this room only; it
+/// includes PyTorch's headers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -77,7 +77,7 @@ class PlannedRow {
     std::size_t first_, last_;
     std::vector<RowEvent> events_;
     std::vector<std::uint32_t> first_event_;  // by step, and the end
-    bool is_busy_ = false;  // a run uses the plan, or makes it
+    bool is_busy_ = false;                    // a run uses the plan, or makes it
     bool is_new_ = true;
     int attempts_ = 0;
     std::unique_ptr<RowPlan> plan_;

@@ -36,7 +36,8 @@ bool has_recorder(std::int8_t device_type) {
 }
 
 bool is_on_recording_device(Borrowed<> object) {
-    return is_tensor(object) && has_recorder(static_cast<std::int8_t>(THPVariable_Unpack(object.get()).device().type()));
+    return is_tensor(object) &&
+           has_recorder(static_cast<std::int8_t>(THPVariable_Unpack(object.get()).device().type()));
 }
 
 void set_recorder(const char* device_type, Borrowed<> recorder) {
