@@ -4,11 +4,7 @@ import textwrap
 
 import torch
 
-<<<<<<< HEAD
-from bench import breaks, captures, depth, dynamic, parts, tables
-=======
-from bench import captures, depth, dynamic, executor, parts, tables
->>>>>>> 22c8a138 (Backend stator: how a plan is made in shorter functions; a test of its bench)
+from bench import breaks, captures, depth, dynamic, executor, parts, tables
 from bench.measure import Repeats, measure
 from bench.programs import Program
 from bench.systems import both, stator
@@ -64,7 +60,6 @@ def test_parts(monkeypatch):
     assert "a graph module" in parts.table(figures)
 
 
-<<<<<<< HEAD
 def test_breaks():
     assert len(breaks.PROGRAMS) == 20 and all(program.breaks > 0 for program in breaks.PROGRAMS)
     program = breaks.programs("in a with block")[0]
@@ -73,7 +68,8 @@ def test_breaks():
     assert all(cost.to_uncompiled(backend) > 0 for backend in breaks.BACKENDS)
     text = breaks.table([(program, cost)])
     assert "in a with block" in text and "of 1 with eager" in text
-=======
+
+
 def test_prepared_calls_beside_uncompiled():
     figures = executor.measure(PROGRAM, budget=0)
     assert figures.prepared_steps == 2 and figures.peak > 0 and figures.peak_uncompiled > 0
@@ -89,4 +85,3 @@ def test_first_calls_in_new_processes():
     """
     answer = fresh(textwrap.dedent(text))
     assert "micro add" in answer and answer.count("kernels used") == 2
->>>>>>> 22c8a138 (Backend stator: how a plan is made in shorter functions; a test of its bench)
