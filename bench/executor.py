@@ -5,6 +5,7 @@ Both are called in turn and the best of many counts, so that the ratio means som
 
 from __future__ import annotations
 
+import enum
 import functools
 import gc
 import math
@@ -175,6 +176,19 @@ def trained(model: nn.Module, call: Callable[..., Any], inputs: tuple[Any, ...])
     return step
 
 
+CALLS_TO_PLAN = 4  # captured, observed, observed once more for the plan of memory, and run by it
+
+
+def peak_of_calls(call: Callable[..., Any], inputs: tuple[Any, ...]) -> int:
+    """The most bytes that tensors take at a time in the first calls: what one of them keeps for the next one counts."""
+
+    def calls() -> None:
+        for _ in range(CALLS_TO_PLAN + 2):
+            call(*inputs)
+
+    return _testing.peak_memory(calls)
+
+
 def measure(program: Program, budget: float = 2.0) -> Figures:
     stator.reset()
     model, inputs = made(program)
@@ -188,12 +202,12 @@ def measure(program: Program, budget: float = 2.0) -> Figures:
         first_uncompiled = timed(lambda: model(*inputs))
         call, captured = stator.compile(model, backend=backend), stator.compile(model, backend="eager")
         first = timed(lambda: call(*inputs))
-        call(*inputs), captured(*inputs), captured(*inputs)
+        for _ in range(CALLS_TO_PLAN - 1):
+            call(*inputs), captured(*inputs)
         times = best_in_turn([lambda: model(*inputs), lambda: call(*inputs), lambda: captured(*inputs)], budget)
-        peaks = [_testing.peak_memory(lambda: model(*inputs)), _testing.peak_memory(lambda: call(*inputs))]
+        peaks = peak_of_calls(model, inputs), peak_of_calls(stator.compile(model), inputs)
     uncompiled, prepared, as_captured = times
     prepared_steps = sum(runner.prepared[0] for runner in runners)
-    peaks[1] += sum(runner.planned[2] for runner in runners)  # kept between calls
     figures = Figures(uncompiled, prepared, as_captured, first_uncompiled, first, prepared_steps, *peaks)
     if program.name.startswith("micro") and isinstance(model, nn.Module):
         model.train()
@@ -294,15 +308,24 @@ def prepare_process(pages: Pages) -> float:
     return time.thread_time() - start
 
 
-def cold_call(
-    model: Any, inputs: tuple[Any, ...], backend: str | None, pages: Pages, is_prepared: bool = True
-) -> float:
+class State(enum.Enum):
+    """In what process an uncompiled first call is measured. The compiled one is measured in the same, after the first
+    `stator.compile`, which runs some views, so that an uncompiled call takes less after it too."""
+
+    Fresh = "fresh"  # it has imported everything, and called nothing
+    AfterCompile = "after `stator.compile`"  # of another function
+    KernelsUsed = "kernels used"  # by two uncompiled calls of the program: nothing is new but the capture
+
+
+def cold_call(model: Any, inputs: tuple[Any, ...], pages: Pages, state: State, is_compiled: bool) -> float:
     """CPU time of this thread, which other work on the machine changes least."""
     map_pages(pages)
-    if is_prepared:
-        stator.compile(identity)  # here, and not before the fork, after which each page that is written to costs a copy
-    call = model if backend is None else stator.compile(model, backend=backend)
     with torch.no_grad():
+        for _ in range(2 if state == State.KernelsUsed else 0):
+            model(*inputs)
+        if is_compiled or state != State.Fresh:
+            stator.compile(identity)  # here, and not before the fork, after which each page written to costs a copy
+        call = stator.compile(model) if is_compiled else model
         start = time.thread_time()
         call(*inputs)
         return time.thread_time() - start
@@ -312,30 +335,28 @@ def cold_table(programs: Sequence[Program], rounds: int = 5) -> str:
     """First calls in new processes. Has to come before anything else is called in this one.
 
     All begin in a process that has imported everything and has called nothing. What `stator.compile` does once for a
-    process is counted in its own line. It runs some views, after which an uncompiled call takes less too: the last
-    column compares with that.
+    process is counted in its own line.
     """
     once = in_new_process(functools.partial(prepare_process, present_pages()))
-    heads = ["uncompiled", "the same after `stator.compile`", "stator", "ratio", "ratio to the second"]
-    rows, ratios, others = [["First call of a process, CPU time", *heads]], [], []
+    heads = [text for state in State for text in (state.value, "stator", "ratio")]
+    rows, ratios = [["First call, CPU time", *heads]], {state: list[float]() for state in State}
     for program in programs:
         model, inputs = made(program)
         gc.collect()
         pages = present_pages()
-        measures = [
-            functools.partial(cold_call, model, inputs, backend, pages, is_prepared)
-            for backend, is_prepared in ((None, False), (None, True), ("stator", True))
-        ]
-        first = [math.inf] * len(measures)
-        for _ in range(rounds):
-            first = [min(known, in_new_process(measure)) for known, measure in zip(first, measures, strict=True)]
-        ratios.append(first[2] / first[0])
-        others.append(first[2] / first[1])
-        rows.append([program.name, *map(seconds, first), f"{ratios[-1]:.2f}x", f"{others[-1]:.2f}x"])
-    within = sum(ratio <= 1.3 for ratio in ratios)
-    text = f"\ngeometric mean {geometric_mean(ratios):.2f}x; {within} of {len(ratios)} within 1.30x"
-    text += f"; to the second {geometric_mean(others):.2f}x"
-    return aligned(rows) + text + f"; the first `stator.compile` of a process: {seconds(once)}"
+        row = [program.name]
+        for state in State:
+            measures = [functools.partial(cold_call, model, inputs, pages, state, each) for each in (False, True)]
+            first = [math.inf] * len(measures)
+            for _ in range(rounds):
+                first = [min(known, in_new_process(measure)) for known, measure in zip(first, measures, strict=True)]
+            ratios[state].append(first[1] / first[0])
+            row += [*map(seconds, first), f"{ratios[state][-1]:.2f}x"]
+        rows.append(row)
+    within = sum(ratio <= 1.3 for ratio in ratios[State.Fresh])
+    means = ", ".join(f"{geometric_mean(each):.2f}x ({state.value})" for state, each in ratios.items())
+    text = f"\ngeometric means {means} (at most 1.30x); {within} of {len(programs)} within 1.30x of the first"
+    return aligned(rows) + text + f"\nthe first `stator.compile` of a process: {seconds(once)}"
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -20,6 +20,7 @@ using torch_room::TensorValues;
 namespace {
 
 constexpr int kAttempts = 3;
+bool observes_first_runs = false;
 
 bool is_getitem(PyObject* target) {
     static PyObject* const getitem = [] {
@@ -37,6 +38,10 @@ void note_numbers(const std::vector<GivenOperand>& operands, std::vector<bool>& 
 }
 
 }  // namespace
+
+void observe_first_runs(bool observes) {
+    observes_first_runs = observes;
+}
 
 struct Program::Building {
     std::unique_ptr<PreparedCalls> calls;
@@ -81,19 +86,30 @@ std::size_t Program::prepared_steps() const {
 }
 
 Ref<> Program::run(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure) {
-    if (state_ == State::Ready || state_ == State::New) {
+    if (state_ == State::Ready) {
+        if (torch_room::read_dispatch_state() == dispatch_) return run_prepared(inputs, module, failure);
+    } else if (is_time_to_observe(inputs)) {
         const torch_room::DispatchState dispatch = torch_room::read_dispatch_state();
-        if (state_ == State::Ready && dispatch == dispatch_) return run_prepared(inputs, module, failure);
-        if (state_ == State::New && !dispatch.is_watched) {
+        if (!dispatch.is_watched) {
             dispatch_ = dispatch;
             return run_observed(inputs, module, failure);
         }
     }
+    if (state_ == State::New) state_ = State::HasRun;
     return runner_.run_as_captured(inputs, module, failure);
 }
 
-// ---- The first run
-// ---------------------------------------------------------------------------------------------------
+// ---- The observed run
+// ------------------------------------------------------------------------------------------------
+
+/// The first run would take longer for it, and many graphs run once. Where a device may record the calls, that does not
+/// count beside launching its kernels, and every call before the recording takes many times as long as those after it.
+bool Program::is_time_to_observe(std::span<PyObject* const> inputs) const {
+    if (state_ != State::New) return state_ == State::HasRun;
+    return observes_first_runs || (recording_ != Recording::Off && std::ranges::any_of(inputs, [](PyObject* input) {
+                                       return torch_room::is_on_recording_device(input);
+                                   }));
+}
 
 Ref<> Program::run_observed(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure) {
     // Until it has ended, other threads run the graph as it was captured.
@@ -113,7 +129,7 @@ Ref<> Program::run_observed(std::span<PyObject* const> inputs, Borrowed<> module
             if (preparable >= Preparable::Function) warnings.emplace();
             observer.begin();
             if (!runner_.call(step, inputs, module, registers)) {
-                state_ = ++attempts_ < kAttempts ? State::New : State::NotWorthIt;
+                state_ = ++attempts_ < kAttempts ? State::HasRun : State::NotWorthIt;
                 return runner_.fail(step, registers, failure);
             }
             if (warnings && warnings->any()) preparable = Preparable::No;

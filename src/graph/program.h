@@ -17,7 +17,11 @@
 
 namespace stator::graph {
 
-/// The first run goes step by step, and observes which operators are called. Later ones call these operators.
+/// For tests, which call a program few times: from now on the first run of each program is observed, or not.
+void observe_first_runs(bool observes);
+
+/// The first runs go step by step, the last of them observed: which operators are called. Later ones call these
+/// operators.
 class Program {
   public:
     explicit Program(const Runner& runner, Recording recording) : runner_(runner), recording_(recording) {}
@@ -25,7 +29,7 @@ class Program {
     /// As `Runner::run`.
     Ref<> run(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure);
 
-    /// Steps that run as prepared calls, and the operators that they call. None before the first run.
+    /// Steps that run as prepared calls, and the operators that they call. None before the observed run.
     std::size_t prepared_steps() const;
     std::size_t prepared_calls() const { return calls_ ? calls_->call_count() : 0; }
     const torch_room::PreparedCalls* calls() const { return calls_.get(); }
@@ -44,7 +48,7 @@ class Program {
   private:
     using Operand = Runner::Operand;
     using Step = Runner::Step;
-    enum class State : std::uint8_t { New, Observing, Ready, NotWorthIt };
+    enum class State : std::uint8_t { New, HasRun, Observing, Ready, NotWorthIt };
 
     /// How a step runs.
     struct Plan {
@@ -63,9 +67,10 @@ class Program {
         std::vector<std::uint32_t> released_objects;
         std::unique_ptr<RecordedPart> recorded;  // null if a device can't record it
     };
-    /// What is known while the first run goes on.
+    /// What is known while the observed run goes on.
     struct Building;
 
+    bool is_time_to_observe(std::span<PyObject* const> inputs) const;
     Ref<> run_observed(std::span<PyObject* const> inputs, Borrowed<> module, std::optional<Failure>* failure);
     Plan plan_step(const Step& step, std::span<PyObject* const> inputs, const Registers& registers,
                    Preparable preparable, const torch_room::CallObserver& observer, Building& building) const;

@@ -1,11 +1,14 @@
 """The benchmarks run: every kind of figure once, on something small."""
 
+import textwrap
+
 import torch
 
-from bench import breaks, captures, depth, dynamic, parts, tables
+from bench import breaks, captures, depth, dynamic, executor, parts, tables
 from bench.measure import Repeats, measure
 from bench.programs import Program
 from bench.systems import both, stator
+from tests.support.processes import fresh
 
 
 def doubled(x):
@@ -65,3 +68,20 @@ def test_breaks():
     assert all(cost.to_uncompiled(backend) > 0 for backend in breaks.BACKENDS)
     text = breaks.table([(program, cost)])
     assert "in a with block" in text and "of 1 with eager" in text
+
+
+def test_prepared_calls_beside_uncompiled():
+    figures = executor.measure(PROGRAM, budget=0)
+    assert figures.prepared_steps == 2 and figures.peak > 0 and figures.peak_uncompiled > 0
+    assert "small" in executor.table([(PROGRAM, figures)])
+
+
+def test_first_calls_in_new_processes():
+    text = """
+        import torch
+        from bench import executor
+        torch.set_num_threads(1)
+        print(executor.cold_table(executor.MICRO[:1], rounds=1))
+    """
+    answer = fresh(textwrap.dedent(text))
+    assert "micro add" in answer and answer.count("kernels used") == 2

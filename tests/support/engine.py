@@ -26,10 +26,13 @@ CAPTURES = ENGINE != "identity"
 
 if ENGINE == "stator":
     import stator
+    from stator import _testing
     from stator.backends import prepared_calls
 
 PREPARED = ENGINE == "stator" and os.environ.get("STATOR_TEST_PREPARED") == "1"
 PLAIN_BACKEND = "stator" if PREPARED else "eager"
+if PREPARED:
+    _testing.observe_first_runs(True)  # most programs are called twice
 
 
 def compile(program: Callable, backend: Any = "eager", fullgraph: bool = True) -> Callable:

@@ -15,6 +15,14 @@ bool changes_sizes_in_place(const RowEvent& event) {
     return event.call != nullptr && event.call->operation.hasTag(at::Tag::inplace_view);
 }
 
+/// The memory comes with each run.
+at::Tensor view_of_nothing(const TensorLook& look, const c10::Storage& nothing) {
+    at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+        c10::Storage(nothing), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(look.dtype));
+    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(look.sizes, look.strides, look.offset);
+    return tensor;
+}
+
 }  // namespace
 
 /// Whether the results may be moving views, as far as the call itself is concerned.
@@ -52,14 +60,12 @@ bool RowObservation::stays(const Call& call, std::uint32_t value) {
     return std::ranges::any_of(call.results, [&](std::uint32_t result) { return seen_[result].root != result; });
 }
 
-void RowObservation::find_moving_views(RowPlan& plan) {
-    base_of_.assign(seen_.size(), kNoValue);
-    if (std::ranges::any_of(events_, changes_sizes_in_place)) return;
+/// By event: whether its results may be moving views. `is_read` gets the views that are read by other calls.
+std::vector<bool> RowObservation::moving_calls(std::vector<bool>* is_read) {
     std::vector<bool> moves(events_.size());
     for (std::size_t i = 0; i < events_.size(); ++i)
         moves[i] = events_[i].call != nullptr && may_move(*events_[i].call);
     // Uses come after the view, so they are decided first.
-    std::vector<bool> is_read(seen_.size());
     for (std::size_t i = events_.size(); i-- > 0;) {
         const RowEvent& event = events_[i];
         if (event.call == nullptr) {
@@ -74,26 +80,34 @@ void RowObservation::find_moving_views(RowPlan& plan) {
         for_each_operand(*event.call, [&](std::uint32_t value) {
             if (base_of_[value] == kNoValue) return;
             if (stays(*event.call, value)) base_of_[value] = kNoValue;
-            is_read[value] = true;
+            (*is_read)[value] = true;
         });
     }
+    return moves;
+}
+
+/// Whether the operand is the base itself, or a view that moves with it: a view of one that does not is made of that.
+bool RowObservation::moves_with_base(const Call& call) const {
+    const std::uint32_t base = base_of_[call.results[0]];
+    bool moves = true;
+    for_each_operand(call, [&](std::uint32_t value) { moves &= value == base || is_kept_[value]; });
+    return moves;
+}
+
+void RowObservation::find_moving_views(RowPlan& plan) {
+    base_of_.assign(seen_.size(), kNoValue);
+    if (std::ranges::any_of(events_, changes_sizes_in_place)) return;
+    std::vector<bool> is_read(seen_.size());
+    const std::vector<bool> moves = moving_calls(&is_read);
     plan.nothing = c10::Storage(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(nullptr, c10::Device(c10::kCPU)));
     for (std::uint32_t i = 0; i < events_.size(); ++i) {
-        if (!moves[i]) continue;
-        // A view of a view that does not move is made of that one.
-        bool is_complete = true;
-        const std::uint32_t base = base_of_[events_[i].call->results[0]];
-        for_each_operand(*events_[i].call,
-                         [&](std::uint32_t value) { is_complete &= value == base || is_kept_[value]; });
-        if (!is_complete) continue;
-        for (std::uint32_t value : events_[i].call->results) {
+        const Call* const call = events_[i].call;
+        if (!moves[i] || !moves_with_base(*call)) continue;
+        for (std::uint32_t value : call->results) {
             const Seen& seen = seen_[value];
-            at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(plan.nothing),
-                                                                         c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                                         c10::scalarTypeToTypeMeta(seen.look.dtype));
-            tensor.unsafeGetTensorImpl()->set_sizes_and_strides(seen.look.sizes, seen.look.strides, seen.look.offset);
+            at::Tensor tensor = view_of_nothing(seen.look, plan.nothing);
             plan.moving.push_back(
-                {value, std::move(tensor), base_of_[value], seen.birth, seen.death, events_[i].call, is_read[value]});
+                {value, std::move(tensor), base_of_[value], seen.birth, seen.death, call, is_read[value]});
             is_kept_[value] = true;
         }
     }

@@ -26,8 +26,8 @@ void take_back(at::Tensor& place) {
 
 }  // namespace
 
-PlannedRow::PlannedRow(std::span<const PreparedStep> steps, std::size_t first, std::size_t last, SharedMemory& shared)
-    : steps_(steps), first_(first), last_(last), shared_(shared) {}
+PlannedRow::PlannedRow(std::span<const PreparedStep> steps, std::size_t first, std::size_t last)
+    : steps_(steps), first_(first), last_(last) {}
 
 /// Not before a second call, so that the first one does not wait for it.
 void PlannedRow::list_events() {
@@ -57,20 +57,14 @@ void PlannedRow::run_events(std::uint32_t from, std::uint32_t to, const Memory& 
 
 /// Somebody else has tensors of the plan: they are no longer written to. The memory lives as long as one of them.
 void PlannedRow::give_up_plan() {
-    if (plan_->block != nullptr) plan_->block->is_given_away = true;
-    if (plan_->block == shared_.block) shared_.block = nullptr;
+    for (RowPlan::Chunk& chunk : plan_->chunks) chunk.memory.leave_to_tensors();
     plan_.reset();
     is_new_ = ++attempts_ < kAttempts;
 }
 
 PlannedRow::Run::Run(PlannedRow* row, at::Tensor* values) : values_(values) {
-    if (row == nullptr || row->shared_.is_busy) return;
+    if (row == nullptr || row->is_busy_) return;
     row_ = row;
-    if (row->plan_ != nullptr && row->plan_->block != nullptr && row->plan_->block->is_given_away) {
-        // By another row, in which the same may not happen again soon.
-        row->plan_.reset();
-        row->is_new_ = true;
-    }
     if (row->plan_ != nullptr) {
         begin_plan();
     } else if (row->is_new_) {
@@ -79,7 +73,7 @@ PlannedRow::Run::Run(PlannedRow* row, at::Tensor* values) : values_(values) {
         observation_ = std::make_unique<RowObservation>(row->events_, row->first_event_, row->steps_);
     }
     if (way_ == Way::Plain) row_ = nullptr;
-    if (row_ != nullptr) row_->shared_.is_busy = true;
+    if (row_ != nullptr) row_->is_busy_ = true;
 }
 
 namespace {
@@ -103,7 +97,7 @@ void PlannedRow::Run::begin_plan() {
 
 PlannedRow::Run::~Run() {
     if (row_ == nullptr) return;
-    row_->shared_.is_busy = false;
+    row_->is_busy_ = false;
     if (has_ended_) return;
     if (observation_ != nullptr) {
         row_->is_new_ = ++row_->attempts_ < kAttempts;
@@ -119,23 +113,31 @@ void PlannedRow::Run::end() {
     if (row_ == nullptr) return;
     if (way_ == Way::Observed) {
         row_->is_new_ = false;
-        row_->plan_ = observation_->plan(row_->shared_);
+        row_->plan_ = observation_->plan();
         return;
     }
     if (row_->plan_ == nullptr) return;
-    const RowPlan& plan = *row_->plan_;
+    RowPlan& plan = *row_->plan_;
     if (way_ == Way::Planned) {
         for (const RowPlan::Kept& kept : plan.kept) take_back(values_[kept.value]);
         for (const RowPlan::MovingView& view : plan.moving) take_back(values_[view.value]);
     }
+    // All of them if the run has left the plan.
+    for (std::uint32_t number = 0; number < plan.chunks.size(); ++number)
+        if (plan.chunks[number].memory.is_taken()) give_back(number);
     const bool is_kept_by_others =
-        std::ranges::any_of(plan.kept,
-                            [](const RowPlan::Kept& kept) {
-                                return kept.tensor.use_count() != kept.tensor_uses ||
-                                       kept.tensor.storage().use_count() != kept.storage_uses;
-                            }) ||
+        std::ranges::any_of(plan.chunks, [](const RowPlan::Chunk& chunk) { return chunk.memory.is_taken(); }) ||
         std::ranges::any_of(plan.moving, [](const RowPlan::MovingView& view) { return view.tensor.use_count() != 1; });
     if (is_kept_by_others) row_->give_up_plan();
+}
+
+/// Unless somebody else has a tensor of it, who keeps it until the row has ended.
+void PlannedRow::Run::give_back(std::uint32_t number) {
+    RowPlan& plan = *row_->plan_;
+    RowPlan::Chunk& chunk = plan.chunks[number];
+    const bool is_free =
+        std::ranges::none_of(chunk.kept, [&](std::uint32_t kept) { return plan.kept[kept].has_other_uses(); });
+    if (is_free) chunk.memory.give_back();
 }
 
 void PlannedRow::Run::go_on(std::size_t step, const Memory& memory) {
@@ -146,10 +148,11 @@ void PlannedRow::Run::go_on(std::size_t step, const Memory& memory) {
 }
 
 void PlannedRow::Run::go_on_as_planned(std::size_t step, const Memory& memory) {
-    const RowPlan& plan = *row_->plan_;
+    RowPlan& plan = *row_->plan_;
     for (std::uint32_t i = plan.first_item[step]; i < plan.first_item[step + 1]; ++i) {
         const RowPlan::Item& item = plan.items[i];
         event_ = item.event;
+        for (std::uint32_t number : item.taken) plan.chunks[number].memory.take();
         for (std::uint32_t number : item.begun)
             give_memory(plan.moving[number].tensor, memory.values[plan.moving[number].base].storage());
         if (item.writes_kept) {
@@ -167,6 +170,7 @@ void PlannedRow::Run::go_on_as_planned(std::size_t step, const Memory& memory) {
             row_->run_events(item.event + 1, row_->first_event_[step + 1], memory);
             return;
         }
+        for (std::uint32_t number : item.given_back) give_back(number);
         for (std::uint32_t number : item.ended) give_memory(plan.moving[number].tensor, plan.nothing);
         for (std::uint32_t value : item.released) memory.values[value].reset();
     }

@@ -1,10 +1,9 @@
 /// A row of prepared calls with a plan of its memory: results that the program never sees are tensors that were made
-/// once, in one block of memory (docs/design/executor.md#memory-by-plan). For the files of this room only; it includes
-/// PyTorch's headers.
+/// once, and get their memory in each run (docs/design/executor.md#memory-by-plan). For the files of this room only; it
+/// includes PyTorch's headers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/Allocator.h>
 
 #include <cstdint>
 #include <memory>
@@ -19,19 +18,6 @@ struct PreparedStep;
 struct RowPlan;
 class RowObservation;
 
-/// Memory for the planned results of one row at a time.
-struct MemoryBlock {
-    c10::DataPtr data;
-    std::size_t bytes = 0;
-    bool is_given_away = false;  // the program may have tensors in it
-};
-
-/// What the rows of a program share: they run one after the other.
-struct SharedMemory {
-    std::shared_ptr<MemoryBlock> block;  // the largest; null before the first plan
-    bool is_busy = false;                // a run uses a plan, or makes one
-};
-
 /// What happens in a run of a row, one after the other.
 struct RowEvent {
     std::uint32_t step;
@@ -42,7 +28,7 @@ struct RowEvent {
 /// The first run without autograd is observed, and the plan made of it. Later ones use the plan, one at a time.
 class PlannedRow {
   public:
-    PlannedRow(std::span<const PreparedStep> steps, std::size_t first, std::size_t last, SharedMemory& shared);
+    PlannedRow(std::span<const PreparedStep> steps, std::size_t first, std::size_t last);
     ~PlannedRow();
     PlannedRow(const PlannedRow&) = delete;
     PlannedRow& operator=(const PlannedRow&) = delete;
@@ -69,6 +55,7 @@ class PlannedRow {
         enum class Way : std::uint8_t { Plain, Observed, Planned };
 
         void go_on_as_planned(std::size_t step, const Memory& memory);
+        void give_back(std::uint32_t chunk);
         void leave_plan(std::uint32_t next_event);
         void make_views_anew(std::uint32_t next_event);
         void begin_plan();
@@ -90,7 +77,7 @@ class PlannedRow {
     std::size_t first_, last_;
     std::vector<RowEvent> events_;
     std::vector<std::uint32_t> first_event_;  // by step, and the end
-    SharedMemory& shared_;
+    bool is_busy_ = false;                    // a run uses the plan, or makes it
     bool is_new_ = true;
     int attempts_ = 0;
     std::unique_ptr<RowPlan> plan_;

@@ -13,9 +13,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <exception>
+#include <map>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include "torch/calls/call_observer.h"
@@ -240,10 +241,6 @@ bool tensors_of(const std::vector<c10::IValue>& outputs, std::vector<at::Tensor>
 
 }  // namespace
 
-PreparedCalls::PreparedCalls(std::size_t steps, std::uint32_t first_value)
-    : shared_(std::make_unique<SharedMemory>()), steps_(steps), value_count_(first_value) {}
-PreparedCalls::~PreparedCalls() = default;
-
 namespace {
 
 /// The result of a step, if it is made of tensors that its calls returned.
@@ -302,11 +299,39 @@ Level level_of(const c10::OperatorHandle& operation) {
 
 using Seen = CallObserver::Observed::Call;
 
+}  // namespace
+
+/// Numbers among the arguments of calls, which the bindings have wrapped in tensors. One tensor for all that are alike.
+class PreparedCalls::WrappedNumbers {
+  public:
+    c10::IValue share(const c10::IValue& constant) {
+        if (!constant.isTensor() || !constant.toTensor().defined()) return constant;
+        const at::Tensor& tensor = constant.toTensor();
+        std::uint64_t bits = 0;
+        if (static_cast<std::size_t>(tensor.element_size()) > sizeof bits) return constant;
+        std::memcpy(&bits, tensor.const_data_ptr(), static_cast<std::size_t>(tensor.element_size()));
+        return known_.try_emplace({tensor.scalar_type(), bits}, constant).first->second;
+    }
+
+  private:
+    std::map<std::pair<at::ScalarType, std::uint64_t>, c10::IValue> known_;
+};
+
+PreparedCalls::PreparedCalls(std::size_t steps, std::uint32_t first_value)
+    : steps_(steps), value_count_(first_value), numbers_(std::make_unique<WrappedNumbers>()) {}
+PreparedCalls::~PreparedCalls() = default;
+
+namespace {
+
 /// Makes calls of those that were seen.
 class CallWriter {
   public:
-    CallWriter(KnownTensors known, std::uint32_t first, PreparedCalls::Sizes sizes)
-        : known(std::move(known)), next(first), has_fixed_sizes_(sizes == PreparedCalls::Sizes::Fixed) {}
+    CallWriter(KnownTensors known, std::uint32_t first, PreparedCalls::Sizes sizes,
+               PreparedCalls::WrappedNumbers& numbers)
+        : known(std::move(known)),
+          next(first),
+          has_fixed_sizes_(sizes == PreparedCalls::Sizes::Fixed),
+          numbers_(&numbers) {}
 
     /// False if the call depends on anything else than its operands.
     bool add(const Seen& seen, std::span<const GivenOperand> given = {}) {
@@ -318,6 +343,7 @@ class CallWriter {
         for (const c10::IValue& input : seen.inputs) {
             std::optional<Slot> slot = slot_of(input, known);
             if (!slot) return false;
+            slot->constant = numbers_->share(slot->constant);
             call.slots.push_back(std::move(*slot));
         }
         if (!given.empty() && !place_numbers(call, given)) return false;
@@ -378,6 +404,7 @@ class CallWriter {
     }
 
     bool has_fixed_sizes_;
+    PreparedCalls::WrappedNumbers* numbers_;
 };
 
 bool wants_gradient(const at::Tensor& tensor) {
@@ -426,7 +453,7 @@ void PreparedCalls::prepare_plain(PreparedStep& step, const CallObserver& observ
         known.add(tensor, operand.value);
     }
     const std::uint32_t first = value_count_;
-    CallWriter writer(std::move(known), first, sizes);
+    CallWriter writer(std::move(known), first, sizes, *numbers_);
     for (std::size_t i = 0; i < observed.calls.size(); ++i)
         if (observed.calls[i].parent == CallObserver::Observed::kNone && !writer.add_plain(observed.calls, i)) return;
     writer.name_result(result);
@@ -461,7 +488,7 @@ std::optional<PreparedResult> PreparedCalls::prepare(std::size_t step, const Cal
         if (!is_plain(tensor) || !known.add(tensor, operand.value)) return std::nullopt;
     }
     const std::uint32_t first = value_count_;
-    CallWriter writer(std::move(known), first, sizes);
+    CallWriter writer(std::move(known), first, sizes, *numbers_);
     for (const Seen& seen : observed.calls) {
         if (seen.parent != CallObserver::Observed::kNone) continue;
         // Which calls a function of several makes may depend on sizes.
@@ -490,18 +517,17 @@ void PreparedCalls::release_after(std::size_t step, std::uint32_t value) {
 void PreparedCalls::plan_memory(std::size_t first, std::size_t last) {
     std::size_t calls = 0;
     for (std::size_t step = first; step < last; ++step) calls += steps_[step].calls_without_autograd().size();
-    if (calls > 1) steps_[first].row = std::make_unique<PlannedRow>(steps_, first, last, *shared_);
+    if (calls > 1) steps_[first].row = std::make_unique<PlannedRow>(steps_, first, last);
 }
 
 PreparedCalls::PlannedMemory PreparedCalls::planned_memory() const {
     PlannedMemory memory;
-    std::set<const MemoryBlock*> blocks;
     for (const PreparedStep& step : steps_) {
         const RowPlan* const plan = step.row == nullptr ? nullptr : step.row->plan();
         if (plan == nullptr) continue;
         memory.values += plan->results;
         memory.views += plan->kept.size() - plan->results + plan->moving.size();
-        if (plan->block != nullptr && blocks.insert(plan->block.get()).second) memory.bytes += plan->block->bytes;
+        for (const RowPlan::Chunk& chunk : plan->chunks) memory.bytes += chunk.memory.bytes();
     }
     return memory;
 }

@@ -99,7 +99,6 @@ struct CallValues {
 };
 
 struct PreparedStep;
-struct SharedMemory;
 
 class PreparedCalls {
   public:
@@ -108,6 +107,8 @@ class PreparedCalls {
     ~PreparedCalls();
     PreparedCalls(const PreparedCalls&) = delete;
     PreparedCalls& operator=(const PreparedCalls&) = delete;
+
+    class WrappedNumbers;
 
     /// How a step may have come to its arguments, besides the tensors and constants among its operands.
     enum class Sizes : std::uint8_t {
@@ -119,10 +120,10 @@ class PreparedCalls {
     std::optional<PreparedResult> prepare(std::size_t step, const CallObserver& observer, const StepOperands& operands,
                                           Borrowed<> result, Sizes sizes);
     void release_after(std::size_t step, std::uint32_t value);
-    /// Runs of these steps, of which the sizes are the same in all calls, may keep memory for the next ones. All that
+    /// Runs of these steps, of which the sizes are the same in all calls, may keep tensors for the next ones. All that
     /// is released is known by then.
     void plan_memory(std::size_t first, std::size_t last);
-    /// Results that have memory of the plans, once they are made, and how many bytes the plans keep.
+    /// Results that are the same tensors in all runs, views of them, and the memory that they take while a row runs.
     struct PlannedMemory {
         std::size_t values = 0, views = 0, bytes = 0;
     };
@@ -159,9 +160,9 @@ class PreparedCalls {
     std::size_t run_quietly(std::size_t at, std::size_t last, Way& way, TensorValues& values,
                             const bool& has_warned) const;
 
-    std::unique_ptr<SharedMemory> shared_;  // of the plans
     std::vector<PreparedStep> steps_;
     std::uint32_t value_count_;
+    std::unique_ptr<WrappedNumbers> numbers_;
 };
 
 /// The state of this thread on which it depends what a call does besides computing its result: dispatch keys that are

@@ -1,9 +1,12 @@
 /// What a row does in the run that is observed.
+#include <c10/core/Allocator.h>
 #include <c10/util/Exception.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <string_view>
 
 #include "torch/calls/out_forms.h"
@@ -38,6 +41,36 @@ class NoWarnings : public c10::WarningHandler {
     bool has_any = false;
 };
 
+/// What is allocated while it is there. Whoever watched before is told too.
+class MemoryWatch : public c10::MemoryReportingInfoBase {
+  public:
+    MemoryWatch()
+        : outer_(static_cast<c10::MemoryReportingInfoBase*>(
+              c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE))) {}
+
+    void reportMemoryUsage(void* address, std::int64_t size, std::size_t allocated, std::size_t reserved,
+                           c10::Device device) override {
+        now_ += size;
+        most_ = std::max(most_, now_);
+        if (outer_ != nullptr && outer_->memoryProfilingEnabled())
+            outer_->reportMemoryUsage(address, size, allocated, reserved, device);
+    }
+    bool memoryProfilingEnabled() const override { return true; }
+    std::size_t most() const { return static_cast<std::size_t>(most_); }
+
+  private:
+    c10::MemoryReportingInfoBase* outer_;
+    std::int64_t now_ = 0, most_ = 0;
+};
+
+/// The most bytes that the call has allocated at a time.
+std::size_t make_watched_call(const Call& call, const Memory& memory) {
+    auto watch = std::make_shared<MemoryWatch>();
+    c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, watch);
+    make_call_without_autograd(call, memory);
+    return watch->most();
+}
+
 std::size_t bytes_of(const at::Tensor& tensor) {
     return static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
 }
@@ -68,7 +101,7 @@ bool is_view(const Call& call) {
 
 RowObservation::RowObservation(const std::vector<RowEvent>& events, std::span<const std::uint32_t> first_event,
                                std::span<const PreparedStep> steps)
-    : events_(events), first_event_(first_event), steps_(steps) {
+    : events_(events), first_event_(first_event), steps_(steps), taken_meanwhile_(events.size()) {
     for (std::uint32_t i = 0; i < events.size(); ++i)
         for (std::uint32_t value : events[i].released) {
             at(value).death = i;
@@ -113,10 +146,14 @@ void RowObservation::observe_call(std::uint32_t number, const Call& call, const 
         seen.look = TensorLook::of(tensor);
         seen.is_usual = is_usual(tensor);
     });
-    make_call_without_autograd(call, memory);
+    const std::size_t most = make_watched_call(call, memory);
     note_results(number, call, memory.values);
+    std::size_t made = 0;
+    for (std::uint32_t value : call.results)
+        if (at(value).root == value) made += at(value).bytes;
+    taken_meanwhile_[number] = std::max(most, made) - made;
     note_use(call);
-    if (is_small(call, memory.values)) try_other_form(call, memory);
+    if (is_small(call, memory.values)) try_other_form(number, call, memory);
 }
 
 void RowObservation::note_results(std::uint32_t number, const Call& call, const at::Tensor* values) {
@@ -201,41 +238,53 @@ bool RowObservation::is_small(const Call& call, const at::Tensor* values) const 
     return is_possible;
 }
 
-/// Another way to call the operator, if it computes the same bits: runs it over garbage, or anew.
-void RowObservation::try_other_form(const Call& call, const Memory& memory) {
-    const bool is_released =
-        std::ranges::all_of(call.results, [&](std::uint32_t value) { return seen_[value].is_released; });
+/// Another way to call the operator: writes to tensors that exist, if the results are released inside of the row, and
+/// has its numbers in the dtype of the tensors.
+std::optional<RowObservation::OtherForm> RowObservation::other_form(const Call& call, const at::Tensor* values) const {
     std::optional<Call> form = out_form(call);
-    if (!form) return;
-    const bool writes = is_released;
+    if (!form) return std::nullopt;
+    const bool writes =
+        std::ranges::all_of(call.results, [&](std::uint32_t value) { return seen_[value].is_released; });
     if (!writes) form = call;
-    if (!cast_numbers(*form, memory.values) && !writes) return;
+    if (!cast_numbers(*form, values) && !writes) return std::nullopt;
+    return OtherForm{std::move(*form), writes};
+}
+
+/// Calls the other form over garbage, or anew. Whether it computes the same bits and takes no more memory for itself.
+bool RowObservation::computes_the_same(const OtherForm& form, std::uint32_t event, const Memory& memory) {
     std::vector<std::size_t> hashes;
-    for (std::uint32_t value : call.results) {
-        hashes.push_back(hash_of(memory.values[value]));
-        if (writes)
-            std::memset(memory.values[value].mutable_data_ptr(), 0xa5, bytes_of(memory.values[value]));
+    for (std::uint32_t value : form.call.results) {
+        at::Tensor& tensor = memory.values[value];
+        hashes.push_back(hash_of(tensor));
+        if (form.writes)
+            std::memset(tensor.mutable_data_ptr(), 0xa5, bytes_of(tensor));
         else
-            memory.values[value].reset();
+            tensor.reset();
     }
-    bool is_same = true;
+    try {
+        const std::size_t most = make_watched_call(form.call, memory);
+        if (form.writes && most > taken_meanwhile_[event]) return false;
+    } catch (const std::exception&) {
+        memory.stack.clear();
+        return false;
+    }
+    for (std::size_t i = 0; i < hashes.size(); ++i) {
+        const std::uint32_t value = form.call.results[i];
+        if (!at(value).look.matches(memory.values[value]) || hash_of(memory.values[value]) != hashes[i]) return false;
+    }
+    return true;
+}
+
+void RowObservation::try_other_form(std::uint32_t event, const Call& call, const Memory& memory) {
+    std::optional<OtherForm> form = other_form(call, memory.values);
+    if (!form) return;
     // The program gets the warnings of the first call.
     NoWarnings warnings;
     c10::WarningUtils::WarningHandlerGuard guard(&warnings);
-    try {
-        make_call_without_autograd(*form, memory);
-    } catch (const std::exception&) {
-        memory.stack.clear();
-        is_same = false;
-    }
-    for (std::size_t i = 0; i < call.results.size(); ++i) {
-        const at::Tensor& tensor = memory.values[call.results[i]];
-        is_same = is_same && at(call.results[i]).look.matches(tensor) && hash_of(tensor) == hashes[i];
-    }
-    if (!is_same) make_call_without_autograd(call, memory);
-    if (!is_same || warnings.has_any) return;
-    for (std::uint32_t value : call.results) at(value).is_plannable = writes;
-    (writes ? out_ : cast_).emplace(&call, std::move(*form));
+    if (!computes_the_same(*form, event, memory)) return make_call_without_autograd(call, memory);
+    if (warnings.has_any) return;
+    for (std::uint32_t value : call.results) at(value).is_plannable = form->writes;
+    (form->writes ? out_ : cast_).emplace(&call, std::move(form->call));
 }
 
 }  // namespace stator::torch_room

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "torch/calls/planned_memory.h"
 #include "torch/calls/planned_row.h"
 #include "torch/calls/prepared_step.h"
 
@@ -42,8 +43,18 @@ struct RowPlan {
         std::uint32_t value;
         at::Tensor tensor;
         std::uint32_t birth, death;  // events
+        std::uint32_t chunk;         // has its memory
         // If they are others after a run, somebody has kept a reference.
         std::size_t tensor_uses = 0, storage_uses = 0;
+
+        void note_uses();
+        bool has_other_uses() const;
+    };
+    /// Memory of some of them.
+    struct Chunk {
+        MemoryChunk memory;
+        std::uint32_t first, last;        // the events between which it is in use
+        std::vector<std::uint32_t> kept;  // that have it
     };
     /// A view of a tensor that is another one in each run, or may be: the view has its memory while it is in use.
     struct MovingView {
@@ -60,18 +71,24 @@ struct RowPlan {
         std::uint32_t event = 0;
         std::vector<Expected> expected;  // of the results
         std::vector<Alias> aliases;
-        std::vector<std::uint32_t> begun, ended;  // moving views that are read
+        std::vector<std::uint32_t> taken, given_back;  // chunks
+        std::vector<std::uint32_t> begun, ended;       // moving views that are read
         std::vector<std::uint32_t> released;
+
+        bool is_empty() const {
+            return call == nullptr && aliases.empty() && taken.empty() && given_back.empty() && begun.empty() &&
+                   ended.empty() && released.empty();
+        }
     };
 
-    std::vector<Kept> kept;
+    std::vector<Kept> kept;          // results first
     std::vector<MovingView> moving;  // in the order of their calls
     c10::Storage nothing;            // of moving views that are not in use
     std::vector<Expected> expected;  // from outside of the row
     std::deque<Call> calls;          // those that write to kept tensors
     std::vector<Item> items;
     std::vector<std::uint32_t> first_item;  // by step, and the end
-    std::shared_ptr<MemoryBlock> block;     // null if no result is kept
+    std::vector<Chunk> chunks;
     std::size_t results = 0;
     Py_ssize_t registrations = 0;  // of kernels, by the program
 };
@@ -95,7 +112,7 @@ class RowObservation {
 
     void run(std::uint32_t event, const Memory& memory);
     /// Null if nothing is gained.
-    std::unique_ptr<RowPlan> plan(SharedMemory& shared);
+    std::unique_ptr<RowPlan> plan();
 
   private:
     struct Seen {
@@ -116,26 +133,38 @@ class RowObservation {
     bool keeps_nothing(const Call& call);
     bool is_pytorchs(const c10::OperatorHandle& operation);
     bool is_small(const Call& call, const at::Tensor* values) const;
-    void try_other_form(const Call& call, const Memory& memory);
+    struct OtherForm {
+        Call call;
+        bool writes;  // to tensors that exist
+    };
+    std::optional<OtherForm> other_form(const Call& call, const at::Tensor* values) const;
+    bool computes_the_same(const OtherForm& form, std::uint32_t event, const Memory& memory);
+    void try_other_form(std::uint32_t event, const Call& call, const Memory& memory);
     Seen& at(std::uint32_t value);
     std::uint32_t root_of(std::uint32_t value);
     const Call* out_of(const Call* call) const;
 
     void settle_lives();
-    std::size_t peak(const std::vector<bool>& is_in_block) const;
-    void lay_out_block(RowPlan& plan, SharedMemory& shared);
+    std::vector<std::size_t> bytes_in_use() const;
+    void keep_results(RowPlan& plan);
+    void keep(RowPlan& plan, RowPlan::Kept kept);
     std::int32_t replaced_by(const Call& call, std::uint32_t event,
                              const std::unordered_map<std::uint32_t, std::int32_t>& number_of_root);
     void keep_views(RowPlan& plan);
     void find_moving_views(RowPlan& plan);
+    std::vector<bool> moving_calls(std::vector<bool>* is_read);
+    bool moves_with_base(const Call& call) const;
     bool may_move(const Call& call);
     bool stays(const Call& call, std::uint32_t value);
     void write_items(RowPlan& plan);
+    std::vector<bool> read_by_plan(const RowPlan& plan) const;
+    RowPlan::Item item_of(std::uint32_t event, const std::vector<bool>& is_read, RowPlan& plan) const;
 
     const std::vector<RowEvent>& events_;
     std::span<const std::uint32_t> first_event_;
     std::span<const PreparedStep> steps_;
     std::vector<Seen> seen_;                             // by value
+    std::vector<std::size_t> taken_meanwhile_;           // by event: bytes that only the operator itself has used
     std::unordered_map<const Call*, Call> out_;          // calls that can write to kept tensors
     std::unordered_map<const Call*, Call> cast_;         // others, with numbers in the dtype of the tensors
     std::unordered_map<std::string, bool> is_pytorchs_;  // by the operator's name

@@ -16,6 +16,8 @@ namespace stator::torch_room {
 
 /// Whether there is a recorder for a kind of device (a `c10::DeviceType`).
 bool has_recorder(std::int8_t device_type);
+/// Whether an object is a tensor on such a device.
+bool is_on_recording_device(Borrowed<> object);
 /// For tests: the recorder for a kind of device, by its name in PyTorch. None removes it.
 void set_recorder(const char* device_type, Borrowed<> recorder);
 

@@ -2,12 +2,14 @@
 
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <map>
 
 #include "base/imported.h"
 #include "base/python_error.h"
 #include "torch/errors.h"
+#include "torch/tensor.h"
 
 namespace stator::torch_room {
 
@@ -31,6 +33,11 @@ Ref<> recorder_of(c10::DeviceType type) {
 bool has_recorder(std::int8_t device_type) {
     const auto type = static_cast<c10::DeviceType>(device_type);
     return type == c10::DeviceType::CUDA || set_recorders().contains(type);
+}
+
+bool is_on_recording_device(Borrowed<> object) {
+    return is_tensor(object) &&
+           has_recorder(static_cast<std::int8_t>(THPVariable_Unpack(object.get()).device().type()));
 }
 
 void set_recorder(const char* device_type, Borrowed<> recorder) {
