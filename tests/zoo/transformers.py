@@ -88,6 +88,9 @@ def names() -> list[str]:
 def makers(name: str) -> Iterator[Callable[[], tuple[torch.nn.Module, dict[str, Any]]]]:
     """Ways to make the model of this type with its inputs; the first that runs is taken."""
     import transformers
+
+    # (Some models use timm. transformers looks for torchvision when it is imported, and is not to find this one.)
+    import tests.support.torchvision_stand_in  # noqa: F401
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
     from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
