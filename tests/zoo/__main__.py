@@ -19,7 +19,7 @@ from tests.zoo import measure, page
 from tests.zoo.kept import Kept, Row
 from tests.zoo.processes import Job, Processes, Steps
 
-LIBRARIES = ("transformers", "diffusers", "timm", "pytorchcv", "torch_geometric")
+LIBRARIES = ("transformers", "diffusers", "timm", "pytorchcv", "torchaudio", "torch_geometric")
 ENGINES = ("stator", "dynamo")
 ROOT = Path(__file__).parents[2]
 

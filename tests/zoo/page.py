@@ -61,7 +61,9 @@ def _summary(rows: dict[str, Row], known: dict[str, Row]) -> str:
             f" {len(beside)} were also captured by TorchDynamo: {whole['dynamo']} of them in one graph in both modes, {_failures(beside, 'dynamo')} fail there and "
             f"{_failures(beside, 'stator')} here; of {more} more operations run in graphs here than there, of {fewer} fewer."
         )
-        if other := [name for name, row in rows.items() if any(one["same"] == "no" for one in _outcomes(row, "dynamo").values())]:
+        if other := [
+            name for name, row in rows.items() if any(one["same"] == "no" for one in _outcomes(row, "dynamo").values())
+        ]:
             said += f" With TorchDynamo the result or a gradient is another one than uncompiled in {', '.join(other)}."
     return said
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -60,20 +61,24 @@ _BACKBONE = {
     "out_features": ["stage2", "stage3", "stage4"],
 }  # fmt: skip
 
+_HEAD = {"head_dim": 8}
 # Sections of the rotated half of a head, and of a quarter.
 _SECTIONS = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}}
+_SECTIONS_OF_TEXT = {"text_config": _SECTIONS}
 _SECTIONS_OF_QUARTER = {
     "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "mrope_section": [2, 0, 0]}
 }  # fmt: skip
 _ROPE_OF_TYPES = {
-    "rope_parameters": dict.fromkeys(("full_attention", "sliding_attention"), {"rope_type": "default", "rope_theta": 10000.0})
+    "rope_parameters": {
+        one: {"rope_type": "default", "rope_theta": 10000.0} for one in ("full_attention", "sliding_attention")
+    }
 }  # fmt: skip
 
 # What belongs to one type: numbers that depend on each other in a way of its own.
 _OWN: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe", "ministral"), {"head_dim": 8}),
+    **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe", "ministral"), _HEAD),
     **dict.fromkeys(("qwen2_vl_text", "qwen2_5_vl_text", "glm4v_text", "glm_image_text"), _SECTIONS),
-    **dict.fromkeys(("qwen2_vl", "qwen2_5_vl", "glm4v", "glm46v", "glm_image", "glm_ocr", "glmga"), {"text_config": _SECTIONS}),
+    **dict.fromkeys(("qwen2_vl", "qwen2_5_vl", "glm4v", "glm46v", "glm_image", "glm_ocr", "glmga"), _SECTIONS_OF_TEXT),
     "qwen2_5_omni_thinker": {"text_config": _SECTIONS},
     "glm4v_moe": {"text_config": _SECTIONS_OF_QUARTER},
     "glm4v_moe_text": _SECTIONS_OF_QUARTER,
@@ -91,21 +96,48 @@ _OWN: dict[str, dict[str, Any]] = {
     "deepseek_ocr2": {"text_config": {"mlp_layer_types": ["dense", "sparse"], "num_experts_per_tok": 2}},
     "granite_speech5_encoder": {"context_size": 8, "input_dim": 80},
     "granitemoehybrid": {"layer_types": ["mamba", "attention"], "mamba_n_groups": 1},
-    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2, "expert_layer_offset": 1, "use_mamba_kernels": False},
+    "jamba": {
+        "attn_layer_period": 2,
+        "attn_layer_offset": 1,
+        "expert_layer_period": 2,
+        "expert_layer_offset": 1,
+        "use_mamba_kernels": False,
+    },
     "luke": {"entity_vocab_size": VOCABULARY, "entity_emb_size": 16},
     "mgp-str": {"image_size": [32, 128]},
-    "mimo_v2_flash": {"swa_num_attention_heads": 4, "swa_num_key_value_heads": 4, "swa_head_dim": 8, "swa_v_head_dim": 8},
-    "reformer": {"axial_pos_shape": [4, 2], "axial_pos_embds_dim": [16, 16], "attention_head_size": 8, "feed_forward_size": 64},
+    "mimo_v2_flash": {
+        "swa_num_attention_heads": 4,
+        "swa_num_key_value_heads": 4,
+        "swa_head_dim": 8,
+        "swa_v_head_dim": 8,
+    },
+    "reformer": {
+        "axial_pos_shape": [4, 2],
+        "axial_pos_embds_dim": [16, 16],
+        "attention_head_size": 8,
+        "feed_forward_size": 64,
+    },
     "funnel": {"block_sizes": [1, 1]},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]], "num_layers": 2},
-    "perceiver": {"d_latents": 32, "d_model": 32, "num_latents": 16, "num_self_attends_per_block": 2, "num_cross_attention_heads": 4, "num_self_attention_heads": 4},
+    "perceiver": {
+        "d_latents": 32,
+        "d_model": 32,
+        "num_latents": 16,
+        "num_self_attends_per_block": 2,
+        "num_cross_attention_heads": 4,
+        "num_self_attention_heads": 4,
+    },
     "nemotron_h": {"n_groups": 1},
     "falcon_h1": {"mamba_d_ssm": 64, "mamba_n_groups": 1},
     "xlstm": {"num_blocks": 2, "num_heads": 4, "hidden_size": 32},
     "xmod": {"default_language": "en_XX"},
     "timm_backbone": {"backbone": "resnet10t", "use_pretrained_backbone": False},
     "zamba": {"layer_types": ["mamba", "hybrid"], "layers_block_type": ["mamba", "hybrid"], "use_mamba_kernels": False},
-    "zamba2": {"layer_types": ["mamba", "hybrid"], "layers_block_type": ["mamba", "hybrid"], "use_mamba_kernels": False},
+    "zamba2": {
+        "layer_types": ["mamba", "hybrid"],
+        "layers_block_type": ["mamba", "hybrid"],
+        "use_mamba_kernels": False,
+    },
     "bamba": {"mamba_n_groups": 1, "attn_layer_indices": [1]},
     "big_bird": {"block_size": 4},
     "bigbird_pegasus": {"block_size": 4},
@@ -122,7 +154,11 @@ _OWN: dict[str, dict[str, Any]] = {
 }
 
 # Configurations that refuse a number which follows from others.
-_REFUSED = {"funnel": ("num_hidden_layers", "num_blocks"), "prophetnet": ("num_hidden_layers",), "xlstm": ("v_head_dim", "qk_head_dim")}
+_REFUSED = {
+    "funnel": ("num_hidden_layers", "num_blocks"),
+    "prophetnet": ("num_hidden_layers",),
+    "xlstm": ("v_head_dim", "qk_head_dim"),
+}
 
 
 def names() -> list[str]:
@@ -135,11 +171,11 @@ def names() -> list[str]:
 def makers(name: str) -> Iterator[Callable[[], tuple[torch.nn.Module, dict[str, Any]]]]:
     """Ways to make the model of this type with its inputs; the first that runs is taken."""
     import transformers
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
     # (Some models use timm. transformers looks for torchvision when it is imported, and is not to find this one.)
     import tests.support.torchvision_stand_in  # noqa: F401
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-    from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
     classes = MODEL_MAPPING_NAMES[name]
     model_class = getattr(transformers, classes if isinstance(classes, str) else classes[0])
@@ -152,7 +188,7 @@ def makers(name: str) -> Iterator[Callable[[], tuple[torch.nn.Module, dict[str, 
             choices = _choices(config_class, chosen, keeps_layers)
             for refused in _REFUSED.get(name, ()):
                 choices.pop(refused, None)
-            config = config_class(**_merged(choices, _OWN.get(name, {})))
+            config = config_class(**_merged(choices, copy.deepcopy(_OWN.get(name, {}))))
             inputs = inputs_of(model_class, config, layout)
             with torch.device("meta"):
                 count = sum(parameter.numel() for parameter in model_class(config).parameters())

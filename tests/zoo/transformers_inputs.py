@@ -93,9 +93,7 @@ def _images(config: Any, layout: Layout, parameters: Any) -> Made:
             return patches()
         if "spatial_shapes" in parameters or "pixel_position_ids" in parameters:
             return torch.randn(2, count, channels * patch * patch)
-        return (
-            torch.randn(2, frames, channels, *size) if layout.other_order else torch.randn(2, channels, *size)
-        )
+        return torch.randn(2, frames, channels, *size) if layout.other_order else torch.randn(2, channels, *size)
 
     return {
         **dict.fromkeys(("pixel_values", "prompt_pixel_values"), pixels),
@@ -163,7 +161,12 @@ def _series(config: Any) -> Made:
 
 
 def _number(config: Any, name: str, default: int) -> int:
-    for one in (config, getattr(config, "vision_config", None), getattr(config, "audio_config", None), getattr(config, "encoder_config", None)):
+    for one in (
+        config,
+        getattr(config, "vision_config", None),
+        getattr(config, "audio_config", None),
+        getattr(config, "encoder_config", None),
+    ):
         value = getattr(one, name, None)
         if isinstance(value, (list, tuple)) and value:
             value = value[0]

@@ -41,7 +41,14 @@ def before_an_operation_that_raises(x, w):
     return x[(w.detach() * 100).long()] * w
 
 
-PROGRAMS = [before_an_operation_that_raises, before_it_is_used, after_it_was_saved, of_a_part, where_the_backward_pass_refuses_it, to_several]
+PROGRAMS = [
+    before_an_operation_that_raises,
+    before_it_is_used,
+    after_it_was_saved,
+    of_a_part,
+    where_the_backward_pass_refuses_it,
+    to_several,
+]
 
 
 @pytest.mark.parametrize("backend", ["eager", "stator", "aot_eager"])
