@@ -36,6 +36,8 @@ def preload(engines: Sequence[str]) -> None:
     import torch._dynamo.repro.after_dynamo
     import torch._inductor.compile_fx
 
+    import tests.support.torchaudio_stand_in  # noqa: F401 - before transformers, which imports torchaudio
+
     if "stator" in engines:
         import stator
 

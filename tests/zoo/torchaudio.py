@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import Any
 
 import torch
+
+import tests.support.torchaudio_stand_in  # noqa: F401 - before torchaudio
 
 DISTRIBUTION = "torchaudio"
 FRAMES = 24
@@ -15,17 +15,7 @@ MELS = 16
 SAMPLES = 3200
 
 
-class _Extension(ModuleType):
-    """In place of torchaudio's C++ library, which is built for CUDA. Its models do without."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return False if name.startswith("_IS") else lambda function: function
-
-
 def _models() -> Any:
-    sys.modules.setdefault("torchaudio._extension", _Extension("torchaudio._extension"))
     import torchaudio.models
 
     return torchaudio.models
