@@ -1,4 +1,4 @@
-"""python -m tests.zoo [LIBRARY ...] [-k WORDS] [--engines stator] [--jobs N] [--limit SECONDS] [--seconds SECONDS]
+"""python -m tests.zoo [LIBRARY ...] [-k WORDS] [--models NAME ...] [--engines stator] [--jobs N] [--limit SECONDS] [--seconds SECONDS]
 
 Captures all models of the libraries and writes docs/models.md. What was measured is kept in build/zoo.json: a run that was cut off, or that had used up
 its `--seconds`, goes on there. `--again` measures what was asked for anew, `--page` only writes the page.
@@ -19,7 +19,7 @@ from tests.zoo import measure, page
 from tests.zoo.kept import Kept, Row
 from tests.zoo.processes import Job, Processes, Steps
 
-LIBRARIES = ("transformers", "diffusers", "timm", "pytorchcv", "torch_geometric")
+LIBRARIES = ("transformers", "diffusers", "timm", "pytorchcv", "torchaudio", "torch_geometric")
 ENGINES = ("stator", "dynamo")
 ROOT = Path(__file__).parents[2]
 
@@ -28,6 +28,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.zoo", description=__doc__)
     parser.add_argument("libraries", nargs="*", metavar="LIBRARY", help=", ".join(LIBRARIES))
     parser.add_argument("-k", dest="words", default="", help="only models with this in their names")
+    parser.add_argument("--models", nargs="*", help="only models with exactly these names")
     parser.add_argument("--engines", nargs="*", default=ENGINES, choices=ENGINES)
     parser.add_argument("--jobs", type=int, default=1, help="models that are measured at the same time")
     parser.add_argument("--limit", type=float, default=300, help="seconds for a model under an engine")
@@ -68,7 +69,7 @@ def _models(kept: Kept, options: argparse.Namespace) -> Iterator[Steps]:
             rows.setdefault(name, {})
         for name in names:
             row = rows[name]
-            if options.words in name:
+            if options.words in name and (options.models is None or name in options.models):
                 if options.again:
                     row.clear()
                 yield _steps(module, name, row, kept, options)

@@ -11,12 +11,9 @@ from typing import Any
 
 import torch
 
-DISTRIBUTION = "diffusers"
+from tests.zoo.diffusers_own import FRAMES, OWN, SIDE, TOKENS, WIDTH
 
-WIDTH = 32  # of everything that is added to or attends to something else
-TOKENS = 8
-SIDE = 8
-FRAMES = 4
+DISTRIBUTION = "diffusers"
 
 # Those that a constructor has are set, in the first ways to make a model; in the last one it keeps its own.
 _SMALL: dict[str, Any] = {
@@ -68,6 +65,8 @@ def _is_model(value: Any, module: str) -> bool:
 
 def makers(name: str) -> Iterator[Callable[[], tuple[torch.nn.Module, dict[str, Any]]]]:
     model_class = _classes()[name]
+    if own := OWN.get(name):
+        yield lambda: (model_class(**own.arguments), own.inputs())
     for is_small, channels, layout in itertools.product((True, False), (4, None), _LAYOUTS):
 
         def make(

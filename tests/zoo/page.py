@@ -14,7 +14,10 @@ a process of its own on a CPU. `python -m tests.zoo` measures them and writes th
 
 A cell has the number of graphs with operations and, in parentheses, of graph breaks; where the model was not captured in one graph, then the operations that ran in
 graphs in the second call. TorchDynamo needs few graphs where it leaves a whole loop uncompiled, and then runs few operations in them. *Same* compares Stator's results, and in training the gradients, with those of the
-uncompiled model: `yes` is bit by bit, `close` up to rounding. An empty cell was not measured. The backend runs the graphs as they are.
+uncompiled model: `yes` is bit by bit, `close` up to rounding; `varies` is a model that draws a seed of its own, so that no two runs agree. An empty cell was not measured. The backend runs the graphs as they are.
+
+Two graphs without a break are a first call that filled a cache of the model (a dict of biases, a function with `lru_cache`), and a second one that found it filled, as uncompiled. TorchDynamo ignores
+`lru_cache`, and computes again in each call what it holds.
 """
 _COLUMNS = ("model", "eval: TorchDynamo", "Stator", "training: TorchDynamo", "Stator", "same, eval", "training")
 _MODES = ("eval", "training")
@@ -58,6 +61,10 @@ def _summary(rows: dict[str, Row], known: dict[str, Row]) -> str:
             f" {len(beside)} were also captured by TorchDynamo: {whole['dynamo']} of them in one graph in both modes, {_failures(beside, 'dynamo')} fail there and "
             f"{_failures(beside, 'stator')} here; of {more} more operations run in graphs here than there, of {fewer} fewer."
         )
+        if other := [
+            name for name, row in rows.items() if any(one["same"] == "no" for one in _outcomes(row, "dynamo").values())
+        ]:
+            said += f" With TorchDynamo the result or a gradient is another one than uncompiled in {', '.join(other)}."
     return said
 
 

@@ -91,6 +91,19 @@ def test_results_are_compared() -> None:
     assert measure.sameness(nan, [torch.tensor([0.0, 1.0])]) == "no"
 
 
+def test_a_model_that_varies_is_no_wrong_result() -> None:
+    def makers(name):
+        class Random(torch.nn.Linear):
+            def forward(self, x):
+                torch.seed() if name == "seeds" else None
+                return super().forward(x) * torch.rand(3)
+
+        yield lambda: (Random(3, 3), {"x": torch.ones(2, 3)})
+
+    assert measure.capture(makers, "seeds", 0, "stator")["eval"]["same"] == "varies"
+    assert measure.capture(makers, "draws", 0, "stator")["eval"]["same"] == "yes"
+
+
 def test_the_page_counts_models(tmp_path) -> None:
     broken = {
         **WHOLE,
@@ -106,7 +119,7 @@ def test_the_page_counts_models(tmp_path) -> None:
         two={
             "uncompiled": {"number": 0},
             "stator": {"eval": WHOLE, "training": broken},
-            "dynamo": {"eval": WHOLE, "training": WHOLE},
+            "dynamo": {"eval": WHOLE, "training": {**WHOLE, "same": "no"}},
         },
         three={"uncompiled": {"error": "TypeError"}},
         four={},
@@ -119,6 +132,7 @@ def test_the_page_counts_models(tmp_path) -> None:
         and "1 of them in one graph in both modes" in text
     )
     assert "of 0 more operations run in graphs here than there, of 1 fewer" in text
+    assert "another one than uncompiled in two." in text
     assert "| one | fails | 1 | fails | 1 | yes | yes |" in text
     assert "| two | 1 | 1 | 1 | 3 (2), 7 | yes | close |" in text
     assert "- two, training: print() / is called" in text and "- one: `a/b`" in text

@@ -37,6 +37,8 @@ _NEEDED = (
     "rewards",
     "returns_to_go",
     "timesteps",
+    "visual_feats",
+    "visual_pos",
 )
 
 
@@ -45,8 +47,11 @@ def inputs_of(model_class: Any, config: Any, layout: Layout) -> dict[str, Any]:
     parameters = inspect.signature(model_class.forward).parameters
     made = {**_text(config), **_images(config, layout, parameters), **_sound(config, layout), **_series(config)}
     main = getattr(model_class, "main_input_name", "input_ids")
+    mains = set(main) if isinstance(main, (list, tuple)) else {main}
     wanted = {name for name, one in parameters.items() if one.default is one.empty}
-    wanted |= {main, *_NEEDED} | ({"input_ids"} if main == "pixel_values" else set())
+    wanted |= {*mains, *_NEEDED} | ({"input_ids"} if "pixel_values" in mains else set())
+    if "input_ids" in parameters and "input_ids" in made:
+        made.pop("inputs_embeds", None)  # one or the other
     return {name: make() for name, make in made.items() if name in parameters and (layout.everything or name in wanted)}
 
 
@@ -62,8 +67,9 @@ def _text(config: Any) -> Made:
 
     return {
         **dict.fromkeys(("input_ids", "decoder_input_ids", "qformer_input_ids"), ids),
-        **dict.fromkeys(("classes_input_ids", "tasks_input_ids"), ids),
+        **dict.fromkeys(("classes_input_ids", "tasks_input_ids", "task_inputs"), ids),
         **dict.fromkeys(("classes_attention_mask", "tasks_attention_mask"), ones),
+        "inputs": lambda: torch.randn(2, TOKENS, _number(config, "d_model", 32)),
         "classes_structure": lambda: torch.tensor([1, 1]),
         "bbox": lambda: torch.tensor([1, 2, 5, 9]).repeat(2, TOKENS, 1),
         **dict.fromkeys(("query_embeds", "inputs_embeds", "noise_embeds", "context_hidden_states"), embedded),
@@ -72,6 +78,8 @@ def _text(config: Any) -> Made:
 
 def _images(config: Any, layout: Layout, parameters: Any) -> Made:
     side = _number(config, "image_size", 32)
+    own = getattr(config, "image_size", None)
+    size = (int(own[0]), int(own[1])) if isinstance(own, (list, tuple)) and len(own) == 2 else (side, side)
     channels = _number(config, "num_channels", _number(config, "in_channels", 3))
     patch = _number(config, "patch_size", 8)
     frames = _number(config, "num_frames", _number(config, "frames_per_clip", 2))
@@ -85,9 +93,7 @@ def _images(config: Any, layout: Layout, parameters: Any) -> Made:
             return patches()
         if "spatial_shapes" in parameters or "pixel_position_ids" in parameters:
             return torch.randn(2, count, channels * patch * patch)
-        return (
-            torch.randn(2, frames, channels, side, side) if layout.other_order else torch.randn(2, channels, side, side)
-        )
+        return torch.randn(2, frames, channels, *size) if layout.other_order else torch.randn(2, channels, *size)
 
     return {
         **dict.fromkeys(("pixel_values", "prompt_pixel_values"), pixels),
@@ -98,6 +104,8 @@ def _images(config: Any, layout: Layout, parameters: Any) -> Made:
         "spatial_shapes": lambda: torch.tensor([GRID[1:]] * 2),
         **({"hidden_states": patches} if "grid_thw" in parameters else {}),
         "grid_thw": lambda: torch.tensor([GRID]),
+        "visual_feats": lambda: torch.randn(2, 4, _number(config, "visual_feat_dim", 32)),
+        "visual_pos": lambda: torch.rand(2, 4, 4),
         "merge_sizes": lambda: torch.tensor([2]),
     }
 
@@ -153,7 +161,12 @@ def _series(config: Any) -> Made:
 
 
 def _number(config: Any, name: str, default: int) -> int:
-    for one in (config, getattr(config, "vision_config", None), getattr(config, "audio_config", None)):
+    for one in (
+        config,
+        getattr(config, "vision_config", None),
+        getattr(config, "audio_config", None),
+        getattr(config, "encoder_config", None),
+    ):
         value = getattr(one, name, None)
         if isinstance(value, (list, tuple)) and value:
             value = value[0]

@@ -32,7 +32,7 @@ bool depends_on_contents(const Choosers& choosers) {
                        [](const auto& chooser) { return chooser && (chooser->is_mask || chooser->is_hidden_number); });
 }
 
-std::optional<Dims> sizes_behind_mask(const IndexedPart& part, const Choosers& choosers) {
+std::optional<Dims> sizes_for_mask(const IndexedPart& part, const Choosers& choosers, const Dims& values) {
     std::optional<std::size_t> place;
     for (std::size_t i = 0; i < choosers.size(); ++i) {
         if (!choosers[i]) continue;
@@ -40,7 +40,13 @@ std::optional<Dims> sizes_behind_mask(const IndexedPart& part, const Choosers& c
         place = i;
     }
     if (!place) return std::nullopt;
-    return Dims(part.sizes.begin() + static_cast<std::ptrdiff_t>(*place) + 1, part.sizes.end());
+    const auto behind = part.sizes.begin() + static_cast<std::ptrdiff_t>(*place) + 1;
+    const auto dimensions = static_cast<std::ptrdiff_t>(choosers[*place]->sizes.size());
+    const auto count_behind = static_cast<std::size_t>(part.sizes.end() - behind);
+    Dims selected(part.sizes.begin(), behind - dimensions);
+    selected.push_back(values.size() > count_behind ? values[values.size() - count_behind - 1] : Dim(1));
+    selected.insert(selected.end(), behind, part.sizes.end());
+    return selected;
 }
 
 void find_positions(Choosers& choosers, const std::function<Dim(const Operand& mask)>& count) {

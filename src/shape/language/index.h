@@ -43,8 +43,9 @@ bool has_chooser(const Choosers& choosers);
 /// Whether the result, or its size, depends on data.
 bool depends_on_contents(const Choosers& choosers);
 
-/// The sizes of the dimensions after a mask that is the only tensor index.
-std::optional<Dims> sizes_behind_mask(const IndexedPart& part, const Choosers& choosers);
+/// The sizes of what a mask selects that is the only tensor index, if values of these sizes fit: where they have a
+/// dimension for the number of selected elements, it is theirs. (PyTorch counts the elements when it assigns.)
+std::optional<Dims> sizes_for_mask(const IndexedPart& part, const Choosers& choosers, const Dims& values);
 
 /// Replaces masks by the positions of their true elements, of which there are so many.
 void find_positions(Choosers& choosers, const std::function<Dim(const Operand& mask)>& count);

@@ -108,13 +108,10 @@ bool setitem(Call& call) {
     for (const auto& chooser : choosers) {
         if (!chooser) continue;
         if (chooser->is_hidden_number) return call.depends_on_contents();
-        // Whatever a mask selects, values for the dimensions after it fit.
         if (chooser->is_mask) {
-            auto behind = sizes_behind_mask(*part, choosers);
-            const bool is_for_all = behind && (value == nullptr || value->dimensions() <= behind->size());
-            if (!is_for_all && call.captures_data_sizes()) break;
-            if (!is_for_all) return false;
-            if (!can_assign(*self, *behind, call[2], value != nullptr)) return false;
+            auto selected = sizes_for_mask(*part, choosers, value != nullptr ? value->sizes : Dims());
+            if (!selected && call.captures_data_sizes()) break;
+            if (!selected || !can_assign(*self, *selected, call[2], value != nullptr)) return false;
             return call.writes(call[0], call.records({self, value}));
         }
     }

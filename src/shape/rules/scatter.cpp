@@ -1,5 +1,6 @@
 /// Writes to the positions of an index tensor: scatter, index_add and similar operations; and reads from them.
 #include <algorithm>
+#include <utility>
 
 #include "shape/language/index.h"
 #include "shape/language/registry.h"
@@ -180,12 +181,11 @@ bool index_put(Call& call) {
     }
     IndexedPart whole{self->sizes, self->strides, self->storage_offset};
     if (indices.size() == 1 && choosers[0] && choosers[0]->is_mask) {
-        // Whatever a mask selects, values for the dimensions after it fit.
         const Dims mask = choosers[0]->sizes;
         if (mask.size() > self->dimensions() || !std::equal(mask.begin(), mask.end(), self->sizes.begin()))
             return false;
-        chosen.assign(self->sizes.begin() + static_cast<std::ptrdiff_t>(mask.size()), self->sizes.end());
-        if (values->dimensions() > chosen.size()) return false;
+        choosers[mask.size() - 1] = std::exchange(choosers[0], std::nullopt);
+        chosen = sizes_for_mask(whole, choosers, values->sizes).value();
     } else {
         for (const auto& chooser : choosers)
             if (chooser && chooser->is_mask) return false;

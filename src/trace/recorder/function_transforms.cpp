@@ -9,6 +9,7 @@
 #include "value/recorder.h"
 #include "value/tensor/function_modes.h"
 #include "value/tensor/saved_tensors.h"
+#include "value/tensor/tensor_indices.h"
 #include "value/torch_modes.h"
 
 namespace stator {
@@ -24,12 +25,12 @@ void FunctionTransforms::expect_possible() {
     if (torch_room::transform_depth() > 0)
         tracer_.break_graph(BreakKind::UnsupportedTensor,
                             "the compiled function is called inside of a torch.func transform");
-    expect_no_function_modes(tracer_, "a function transform of torch.func is called");
     expect_no_saved_tensors_hooks(tracer_, "a function transform of torch.func is called");
 }
 
 void FunctionTransforms::begin_call(PyCodeObject* code) {
     expect_possible();
+    begin_modes();
     tracer_.on_undo([this, count = calls_.size()] {
         leave();
         calls_.resize(count);
@@ -44,10 +45,24 @@ void FunctionTransforms::end_call() {
                             "a function transform of torch.func returns inside its level");
     called_ = nullptr;
     forget_plain();
+    tracer_.modes().set_indexes_by_tensors(indexes_by_tensors_around_);
+    tracer_.modes().set_function_modes(modes_around_);
+}
+
+void FunctionTransforms::begin_modes() {
+    TorchModes& modes = tracer_.modes();
+    indexes_by_tensors_around_ = modes.indexes_by_tensors();
+    modes_around_ = modes.function_modes();
+    if (modes_around_.empty()) return;
+    if (modes_around_.size() > 1 || !is_indexing_mode(modes_around_[0]))
+        expect_no_function_modes(tracer_, "a function transform of torch.func is called");
+    modes.set_indexes_by_tensors(true);
+    modes.set_function_modes({});
 }
 
 void FunctionTransforms::begin_by_hand() {
     expect_possible();
+    expect_no_function_modes(tracer_, "a level of torch.func is entered");
     entered_from_ = torch_room::ForwardMode::current();
     tracer_.on_undo([this] { leave(); });
 }

@@ -57,6 +57,9 @@ class FunctionTransforms {
     void note_fake(Value* value, PyObject* object);
     /// Breaks the graph where no transform can be captured.
     void expect_possible();
+    /// Inside of a transform there are no function modes. The one in which tensors as indices are not numbers is a
+    /// state of the trace instead.
+    void begin_modes();
     void leave();
     /// Forgets the FakeTensors of tensors that are not wrapped: operations outside of transforms may change these.
     void forget_plain();
@@ -65,6 +68,8 @@ class FunctionTransforms {
     torch_room::TransformLevels levels_;
     PyCodeObject* called_ = nullptr;
     std::optional<torch_room::ForwardMode> entered_from_;  // the state before the program entered a level by hand
+    std::vector<Value*> modes_around_;
+    bool indexes_by_tensors_around_ = false;
     std::vector<PyCodeObject*> calls_;
     std::unordered_map<const graph::Node*, Ref<>> fakes_;
     std::unordered_map<PyObject*, TensorValue*> plain_;  // the tensors from before a transform, by their fakes

@@ -58,7 +58,9 @@ bool is_protected_outside(Tracer& tracer, TensorValue* tensor) {
         // PyTorch may allow the write, but autograd raises when the program uses the view afterwards.
         if (torch_room::read_autograd_state(base->outside).is_loose_view) return true;
         // A write to an input that autograd does not record: aot_autograd puts other values into it.
-        if (tracer.modes().current().grad && base != tensor && !tensor->meta->requires_grad) return true;
+        if (tracer.run_by() == Tracer::RunBy::Compiler && tracer.modes().current().grad && base != tensor &&
+            !tensor->meta->requires_grad)
+            return true;
         guard_autograd_state(tracer, base);
     }
     return false;

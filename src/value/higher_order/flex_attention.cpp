@@ -12,6 +12,7 @@
 #include "value/kinds/function.h"
 #include "value/kinds/sequence.h"
 #include "value/recorder.h"
+#include "value/tensor/tensor_indices.h"
 #include "value/torch_modes.h"
 
 namespace stator {
@@ -198,9 +199,7 @@ Outcome change_function_mode(Tracer& tracer, const Arguments& arguments) {
     static PyObject* const change =
         imported("torch.overrides", kEnter ? "TorchFunctionMode.__enter__" : "TorchFunctionMode.__exit__");
     if (!tracer.modes().indexes_by_tensors()) return tracer.push_call(function_at(tracer, change), arguments);
-    static PyTypeObject* const indexing =
-        imported_class("torch._dynamo._trace_wrapped_higher_order_op", "TransformGetItemToIndex");
-    if (arguments.positional.empty() || arguments.positional[0]->type() != indexing)
+    if (arguments.positional.empty() || !is_indexing_mode(arguments.positional[0]))
         return tracer.push_call(function_at(tracer, change), arguments);
     return kEnter ? arguments.positional[0] : tracer.none();
 }

@@ -187,6 +187,10 @@ void expect_known_modes(Tracer& tracer) {
     if (torch_room::has_function_modes())
         tracer.break_graph(BreakKind::UnsupportedTensor,
                            "torch function modes are entered or left, and a default device was set before");
+    // (Then the mode is not among those of the trace.)
+    if (tracer.modes().indexes_by_tensors())
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "torch function modes are entered or left, or asked for, inside of TransformGetItemToIndex");
 }
 
 void push(Tracer& tracer, Value* mode) {

@@ -18,7 +18,7 @@ namespace stator {
 namespace {
 
 bool is_int(const Value* value) {
-    return value->kind == Kind::Constant && value->object() != nullptr && PyLong_CheckExact(value->object());
+    return value->kind == Kind::Constant && value->object() != nullptr && PyLong_Check(value->object());
 }
 
 /// Inside of `torch.vmap`: the operation that PyTorch computes in this mode.
@@ -26,6 +26,10 @@ Value* emit_index(Tracer& tracer, TensorValue* tensor, std::vector<Value*> indic
     static PyObject* const index = imported("torch", "ops.aten.index.Tensor");
     static PyObject* const full = imported("torch", "full");
     static PyObject* const int64 = imported("torch", "int64");
+    // (PyTorch's backward pass of an index in this mode is another one, which rejects indices for some dimensions.)
+    if (tensor->meta->requires_grad && tracer.modes().current().grad)
+        tracer.break_graph(BreakKind::UnsupportedTensor,
+                           "a tensor with gradients is indexed by tensors inside of TransformGetItemToIndex");
     for (Value*& one : indices) {
         if (!is_int(one)) continue;
         Arguments arguments = Arguments::of(static_cast<Value*>(make_tuple(tracer, {})), one);
@@ -70,6 +74,12 @@ Value* emit_item(Tracer& tracer, TensorValue* tensor, Value* key, const std::vec
 }
 
 }  // namespace
+
+bool is_indexing_mode(const Value* mode) {
+    static PyTypeObject* const indexing =
+        imported_class("torch._dynamo._trace_wrapped_higher_order_op", "TransformGetItemToIndex");
+    return mode->type() == indexing;
+}
 
 Value* item_by_tensors(Tracer& tracer, TensorValue* tensor, Value* key) {
     if (!tracer.modes().indexes_by_tensors()) return nullptr;
