@@ -229,7 +229,8 @@ Outcome call_flex_attention(Tracer& tracer, PyObject* operation, const Arguments
 }
 
 void register_flex_attention(Handlers& handlers) {
-    handlers.add("torch.nn.attention.flex_attention", "create_mask", call_create_mask);
+    // (With torch 2.15 the module imports sympy.)
+    handlers.add_once_imported("torch.nn.attention.flex_attention", "create_mask", call_create_mask);
     handlers.add("torch.overrides", "TorchFunctionMode.__enter__", change_function_mode<true>);
     handlers.add("torch.overrides", "TorchFunctionMode.__exit__", change_function_mode<false>);
 }

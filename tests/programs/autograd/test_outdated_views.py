@@ -4,6 +4,7 @@ them, and the errors where their history is read."""
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import pytest
@@ -105,7 +106,9 @@ def seen(function: Any, is_compiled: bool) -> list[Any]:
         try:
             result = function(a, n, parts)
         except Exception as error:
-            found.append((type(error).__name__, str(error), users_lines(error)))
+            # (Which operator makes a view is up to the compiler, and with torch 2.15 another one does.)
+            text = re.sub(r" of \w+Backward\d*", "", str(error)) if is_compiled else str(error)
+            found.append((type(error).__name__, text, users_lines(error)))
         tensors = [a, n, whole, *parts, *tensors_in(result)]
         found.append([one for one in result if not tensors_in(one)])
         found.append([facts(one, tensors, is_compiled) for one in tensors])
