@@ -119,7 +119,7 @@ class UserSet {
     bool has(PyObject* callable) {
         PyObject* ids = function_ids();
         if (ids == nullptr || !PyAnySet_Check(ids) || PySet_GET_SIZE(ids) == 0) return false;
-        Ref<> id = Ref<>::steal(PyLong_FromVoidPtr(callable));
+        const Ref<> id = checked(PyLong_FromVoidPtr(callable));
         ErrorAside aside;
         int found = PySet_Contains(ids, id.get());
         PyErr_Clear();

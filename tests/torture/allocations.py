@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 import stator
-from tests.torture.programs import expect_right, expected, program
+from tests.torture.programs import expect_right, expected, not_captured, program
 
 
 @contextlib.contextmanager
@@ -65,6 +65,7 @@ def _allocations_of(call: Callable[[], bool]) -> int:
 def _is_captured() -> bool:
     """Whether a new capture succeeds."""
     backend = Counting()
+    stator.reset()
     stator.compile(program, backend=backend, isolate_recompiles=True)(torch.ones(3), [0, 1])
     return backend.runs == GRAPHS
 
@@ -80,7 +81,7 @@ def allocations(rounds: int) -> str:
     for number in range(rounds):
         is_cached = number % 4 == 3
         first, count = spans[is_cached] * number // rounds, 10 if number % 4 == 2 else 1
-        compiled = kept if is_cached else stator.compile(program, isolate_recompiles=True)
+        compiled = kept if is_cached else not_captured()
         x, items = torch.ones(3), [0, 1]
         result = _called(lambda compiled=compiled, x=x, items=items: compiled(x, items), first, count)
         if isinstance(result, torch.Tensor):

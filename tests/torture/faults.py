@@ -23,7 +23,7 @@ from torch import nn
 import stator
 from tests.torture.allocations import allocations
 from tests.torture.damaged_files import damaged_recordings, full_disk
-from tests.torture.programs import expect_right, expected, program
+from tests.torture.programs import expect_right, expected, not_captured, program
 
 
 class Fault(Exception):
@@ -219,7 +219,7 @@ def alarms(rounds: int) -> str:
     spans = [1.5 * _seconds_of(act) for act in (_captured, lambda: kept(torch.ones(3), [0, 1]))]
     with raising_on_alarm():
         for number in range(rounds):
-            compiled = kept if number % 2 else stator.compile(program, isolate_recompiles=True)
+            compiled = kept if number % 2 else not_captured()
             items = [0, 1]
             try:
                 signal.setitimer(signal.ITIMER_REAL, 1e-6 + spans[number % 2] * number / rounds)
@@ -234,7 +234,7 @@ def alarms(rounds: int) -> str:
 
 
 def _captured() -> None:
-    stator.compile(program, isolate_recompiles=True)(torch.ones(3), [0, 1])
+    not_captured()(torch.ones(3), [0, 1])
 
 
 def _seconds_of(act: Callable[[], Any]) -> float:
@@ -284,7 +284,7 @@ def keyboard_interrupts(rounds: int) -> str:
     thread.start()
     try:
         for number in range(rounds):
-            compiled = stator.compile(program, isolate_recompiles=True)
+            compiled = not_captured()
             try:
                 try:
                     is_armed[0] = True
@@ -313,7 +313,7 @@ def recursion(rounds: int) -> str:
         return call() if depth == 0 else deep(depth - 1, call)
 
     for number in range(rounds):
-        compiled = stator.compile(program, isolate_recompiles=True)
+        compiled = not_captured()
         if number % 2:
             expect_right(compiled)
         left = number // 2 % 120

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+import stator
+
 
 def helper(x: torch.Tensor, items: list[int]) -> torch.Tensor:
     try:
@@ -34,3 +36,9 @@ def expect_right(compiled: Callable[..., Any], count: int = 2) -> None:
     items = list(range(count))
     assert compiled(torch.ones(3), items).tolist() == expected(count)
     assert items == list(range(count + 1))
+
+
+def not_captured() -> Callable[..., Any]:
+    """What was captured for a callable that has died would serve the next one."""
+    stator.reset()
+    return stator.compile(program, isolate_recompiles=True)
