@@ -168,6 +168,7 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     state.reads_autocast = trace.reads_autocast;
     state.reads_numpy_errors = trace.reads_numpy_errors;
     report.mismatched_calls = trace.mismatched_calls;
+    if (trace.graph) name_size_placeholders(trace);
     if (report.trace_log && trace.graph) report.trace_log->name_nodes(*trace.graph);
     if (report.trace_log) report.trace_log->name_guards(trace.guards);
     judge_break(request, trace, report);
@@ -186,7 +187,6 @@ Attempt attempt(const CaptureRequest& request, const Knowledge& knowledge, Captu
     clock.end("guards");
     expect_dynamic(trace);
     log_symbols(trace, request.frame, request.at);
-    name_size_placeholders(trace);
     if (report.has_texts) {
         describe(trace, *guards, report);
         tell_observer_of_trace(report);
