@@ -224,6 +224,6 @@ _FORMS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
             r"([LG]\[.+) is not ([LG]\[.+)",
             lambda found: f"NO_TENSOR_ALIASING: check_no_aliasing({found[1]}, {found[2]})",
         ),
-        (r"([LG]\[.+) is ([LG]\[.+)", lambda found: f"OBJECT_ALIASING: {found[1]} is {found[2]}"),
+        (r"([LG]\[.+) is ([LG]\[.+)", lambda found: f"OBJECT_ALIASING: {found[2]} is {found[1]}"),
     )
 ]

@@ -19,11 +19,19 @@ torch.overrides.get_default_nowrap_functions()
 class Handed:
     """A call as a `__torch_function__` received it."""
 
-    def __init__(self, function: Any, types: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> None:
+    def __init__(
+        self,
+        function: Any,
+        types: Any,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any] | None,
+        owner: torch.Tensor | None = None,  # whose plain method it is
+    ) -> None:
         self.function = function
         self.types = tuple(types)
         self.arguments = arguments
         self.keywords = keywords
+        self.owner = owner
 
 
 class _Mode(torch.overrides.TorchFunctionMode):
@@ -52,6 +60,14 @@ class StandIn(torch.Tensor):
         return None
 
 
+class MethodStandIn(torch.Tensor):
+    """The same for a class whose `__torch_function__` is a plain method, which PyTorch warns of."""
+
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
+        _kept.calls.append(Handed(function, types, arguments, keywords, self))
+        return None
+
+
 def plain_stand_in() -> torch.Tensor:
     """A stand-in for a tensor whose class has no `__torch_function__`."""
     return torch.empty(0, device="meta")
@@ -64,6 +80,10 @@ def parameter_stand_in() -> torch.Tensor:
 
 def stand_in() -> torch.Tensor:
     return plain_stand_in().as_subclass(StandIn)
+
+
+def method_stand_in() -> torch.Tensor:
+    return plain_stand_in().as_subclass(MethodStandIn)
 
 
 def seen_by_mode(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Handed | None:

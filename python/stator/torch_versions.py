@@ -102,11 +102,24 @@ class ExportedGuard(str):
         found = re.match(r"\w+(\[[^]]*\]|\.\w+(\(\))?)*", self)
         return found[0] if found else ""
 
-    def __str__(self) -> str:
-        """As torch prints its own, in explanations."""
+    @property
+    def guard_types(self) -> list[str]:
+        return [self._kind_and_code()[0]]
+
+    @property
+    def code_list(self) -> list[str]:
+        return [self._kind_and_code()[1]]
+
+    def _kind_and_code(self) -> tuple[str, str]:
+        """In torch's words."""
         from stator.guard_tree import guard_in_torchs_words
 
         kind, _, code = guard_in_torchs_words(str.__str__(self))[1].partition(": ")
+        return kind, code
+
+    def __str__(self) -> str:
+        """As torch prints its own, in explanations."""
+        kind, code = self._kind_and_code()
         scope = "local" if self.name.startswith("L") else "global"
         lines = [f"Name: {self.name!r}", f"Source: {scope}", f"Create Function: {kind}", f"Code List: [{code!r}]"]
         return "\n    ".join(lines) + "\n"

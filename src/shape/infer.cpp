@@ -8,6 +8,7 @@
 #include "shape/number_arguments.h"
 #include "shape/store.h"
 #include "shape/symbolic_fallback.h"
+#include "torch/function_transforms.h"
 #include "torch/global_state.h"
 #include "torch/wrappers.h"
 
@@ -20,7 +21,8 @@ Counts counters;
 Answer unknown_state() {
     Answer answer;
     answer.status = Status::Unsupported;
-    answer.reason = "a torch dispatch mode, a torch function mode or a functorch transform is active";
+    answer.reason = torch_room::call_inside_of_transform();
+    if (answer.reason.empty()) answer.reason = "a torch dispatch mode or a torch function mode is active";
     return answer;
 }
 

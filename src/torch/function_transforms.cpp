@@ -6,6 +6,8 @@
 #include <torch/csrc/autograd/forward_grad.h>
 
 #include <algorithm>
+#include <cctype>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,18 +42,22 @@ const Functorch& functorch() {
     return all;
 }
 
+/// `Vmap`, `Grad`, `Jvp` or `Functionalize`; empty if there is no level.
+std::string kind_of_innermost() {
+    Ref<> level = checked(PyObject_CallNoArgs(functorch().innermost));
+    if (level.get() == Py_None) return "";
+    Ref<> kind = checked(PyObject_CallMethod(level.get(), "key", nullptr));
+    return std::string(utf8(checked(PyObject_GetAttrString(kind.get(), "name")).get()));
+}
+
 /// Leaves the innermost level by the function that its transform would call.
 /// (`pop_dynamic_layer_stack_and_undo_to_depth` pops two levels for one in torch 2.11.)
 void leave_innermost() {
-    Ref<> level = checked(PyObject_CallNoArgs(functorch().innermost));
-    Ref<> kind = checked(PyObject_CallMethod(level.get(), "key", nullptr));
-    Ref<> name_of_kind = checked(PyObject_GetAttrString(kind.get(), "name"));
-    std::string_view name = utf8(name_of_kind.get());
+    const std::string name = kind_of_innermost();
     PyObject* leave = name == "Vmap"   ? functorch().leave_vmap
                       : name == "Grad" ? functorch().leave_grad
                       : name == "Jvp"  ? functorch().leave_jvp
                                        : functorch().leave_functionalize;
-    level = {};
     checked(PyObject_CallNoArgs(leave));
 }
 
@@ -117,6 +123,16 @@ bool has_transforms(const GlobalState& state) {
 
 std::size_t transform_depth() {
     return PyLong_AsSize_t(checked(PyObject_CallNoArgs(functorch().depth)).get());
+}
+
+std::string call_inside_of_transform() {
+    std::string name = kind_of_innermost();
+    if (name.empty()) return "";
+    std::ranges::transform(name, name.begin(), [](unsigned char letter) { return std::tolower(letter); });
+    const std::string transform = "torch.func." + name;
+    // (The words of torch._dynamo, which people search for.)
+    return "Calling " + transform + "(compiled_fn) function from eager mode is not supported: compile the function that"
+           " calls " + transform + " as well";
 }
 
 void leave_transforms(std::size_t depth) {

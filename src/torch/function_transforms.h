@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "base/ref.h"
@@ -56,6 +57,8 @@ struct GlobalState;
 
 /// Whether a function transform was running in this state.
 bool has_transforms(const GlobalState& state);
+/// Why a compiled function that a running transform calls is not captured; empty if none is running.
+std::string call_inside_of_transform();
 /// How many levels this thread is inside of.
 std::size_t transform_depth();
 /// Leaves the levels above `depth`, which a graph has entered before it failed.

@@ -8,6 +8,7 @@
 
 #include "base/imported.h"
 #include "base/python_error.h"
+#include "cpython/objects.h"
 #include "torch/fake.h"
 #include "torch/names.h"
 #include "torch/tensor.h"
@@ -86,6 +87,24 @@ Ref<> opaque_parts(Borrowed<> wrapper, Borrowed<> names) {
         if (!is_tensor(part)) checked(PyList_Append(list.get(), part.get()));
     }
     return checked(PyList_AsTuple(list.get()));
+}
+
+bool has_same_names(PyObject* left, PyObject* right) {
+    if (left == nullptr || right == nullptr) return left == right;
+    if (PyDict_GET_SIZE(left) != PyDict_GET_SIZE(right)) return false;
+    Py_ssize_t position = 0;
+    for (PyObject* name = nullptr; PyDict_Next(left, &position, &name, nullptr);)
+        if (PyDict_Contains(right, name) != 1) return false;
+    return true;
+}
+
+/// A class may inherit an `__tensor_unflatten__` that makes instances of its base class. They get its class, if that is
+/// all that is missing.
+void take_class(Borrowed<> made, Borrowed<> tensor) {
+    PyTypeObject* const type = Py_TYPE(tensor.get());
+    if (Py_TYPE(made.get()) == type || !PyType_IsSubtype(type, Py_TYPE(made.get()))) return;
+    if (!has_same_names(cpython::instance_dict(made), cpython::instance_dict(tensor))) return;
+    checked(PyObject_SetAttrString(made, "__class__", reinterpret_cast<PyObject*>(type)));
 }
 
 /// The program may say itself which contexts are alike.
@@ -180,6 +199,7 @@ Ref<> wrapper_like(Borrowed<> tensor, Borrowed<> inner, Borrowed<> size, Borrowe
     auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor.get()));
     Ref<> made = checked(
         PyObject_CallMethodObjArgs(type, unflatten, inner.get(), context.get(), size.get(), stride.get(), nullptr));
+    take_class(made, tensor);
     if (Py_TYPE(made.get()) != Py_TYPE(tensor.get()) || !consists_of_fakes(made))
         refuse("__tensor_unflatten__ does not return what __tensor_flatten__ took apart");
     return made;

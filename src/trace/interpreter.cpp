@@ -10,6 +10,7 @@
 #include "bytecode/only_loads.h"
 #include "cpython/frame.h"
 #include "cpython/objects.h"
+#include "torch/function_transforms.h"
 #include "torch/known.h"
 #include "value/kinds/class.h"
 #include "value/kinds/exception.h"
@@ -172,8 +173,11 @@ void Interpreter::run() {
         PyErr_Clear();
         end_ = TraceEnd::Failed;
     };
-    if (torch_room::is_in_dual_level())
-        return fail({BreakKind::UnsupportedTensor, "forward-mode automatic differentiation is active"});
+    if (torch_room::is_in_dual_level()) {
+        const std::string inside = torch_room::call_inside_of_transform();
+        return fail({BreakKind::UnsupportedTensor,
+                     inside.empty() ? "forward-mode automatic differentiation is active" : inside});
+    }
     try {
         try {
             interpret();

@@ -52,8 +52,9 @@ Value* computes(Tracer& tracer, PyObject* function, const Arguments& arguments) 
 /// The same for a result that the program may not use. TorchDynamo keeps the node, and so does the graph here.
 Value* unwraps(Tracer& tracer, PyObject* function, const Arguments& arguments) {
     Value* result = tracer.recorder().emit_function(function, arguments);
-    if (auto* tensor = cast<TensorValue>(result); tensor != nullptr && tensor->node != nullptr)
-        tensor->node->has_effect = true;
+    // (The result may be the tensor that was wrapped, which is known by another node.)
+    graph::Node* node = tracer.recorder().graph().nodes().back();
+    if (node->target == function) node->has_effect = true;
     return result;
 }
 

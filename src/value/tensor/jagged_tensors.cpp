@@ -14,9 +14,11 @@
 #include "torch/wrappers.h"
 #include "value/kinds/changing_number.h"
 #include "value/kinds/constant.h"
+#include "value/kinds/dict.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
 #include "value/protocol/operations.h"
+#include "value/recorder.h"
 #include "value/tensor/dynamic_sizes.h"
 #include "value/tensor/subclasses.h"
 #include "value/tensor/tensor.h"
@@ -219,6 +221,29 @@ Value* offsets_of_result(Tracer& tracer, const TensorObjectValue* wrapper, Borro
     return source;
 }
 
+/// What the program may ask of the lengths of a result: the least and the largest one, if they were given to the
+/// operation. PyTorch keeps tensors of such a size.
+Value* known_lengths_of_result(Tracer& tracer, TensorObjectValue* wrapper, Borrowed<> name) {
+    static PyObject* const get_attribute = imported("builtins", "getattr");
+    for (auto& [key, part] : wrapper->parts)
+        if (key == name.get()) return part;
+    PyObject* const fake = torch_room::prototype_of(*wrapper->payload->meta).fake.get();
+    Ref<> known = checked(PyObject_GetAttr(fake, name));
+    auto* lengths = tracer.make<DictValue>();
+    PyObject *key = nullptr, *held = nullptr;
+    for (Py_ssize_t i = 0; PyDict_Next(known.get(), &i, &key, &held);) {
+        if (utf8(key) != "min_seqlen" && utf8(key) != "max_seqlen") return nullptr;
+        Ref<> part = checked(PyUnicode_FromFormat("_%U_tensor", key));
+        PyObject* const part_name = tracer.keep(std::move(part));
+        Value* tensor = tracer.recorder().emit_function(
+            get_attribute, Arguments::of(static_cast<Value*>(wrapper->payload), tracer.constant(part_name)));
+        lengths->insert(tracer, tracer.constant(key), tensor);
+    }
+    wrapper->parts.emplace_back(tracer.keep(Ref<>::share(name.get())), lengths);
+    tracer.on_undo([wrapper] { wrapper->parts.pop_back(); });
+    return lengths;
+}
+
 }  // namespace
 
 Value* kept_part(Tracer& tracer, TensorObjectValue* wrapper, Borrowed<> name) {
@@ -239,6 +264,7 @@ Value* own_attribute_of_jagged(Tracer& tracer, TensorObjectValue* wrapper, Borro
     if (text == "_size") return sizes_of(tracer, wrapper->tensor(tracer), &PyTuple_Type);
     const bool is_result = wrapper->source == nullptr && !wrapper->is_unfinished();
     if (is_result && (text == "_offsets" || text == "_lengths")) return offsets_of_result(tracer, wrapper, name);
+    if (is_result && text == "_metadata_cache") return known_lengths_of_result(tracer, wrapper, name);
     return nullptr;
 }
 

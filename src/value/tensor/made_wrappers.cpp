@@ -17,6 +17,7 @@
 #include "value/kinds/changing_number.h"
 #include "value/kinds/class.h"
 #include "value/kinds/constant.h"
+#include "value/kinds/frozen_dataclass.h"
 #include "value/kinds/sequence.h"
 #include "value/kinds/undoable.h"
 #include "value/recorder.h"
@@ -45,6 +46,7 @@ Ref<> as_fake(Tracer& tracer, const TensorObjectValue* wrapper, PyObject* name, 
     if (TensorValue* tensor = tensor_of(tracer, value))
         return torch_room::make_fake(torch_room::fake_mode_of_thread(), *tensor->meta);
     Ref<> constant = value->as_constant(tracer);
+    if (!constant) constant = copy_of_frozen(tracer, value);
     if (!constant) refuse(tracer, wrapper->class_, "whose attribute '" + std::string(utf8(name)) + "' is no constant");
     return constant;
 }

@@ -14,6 +14,7 @@
 #include "torch/known.h"
 #include "value/builtins/builtin.h"
 #include "value/kinds/dict.h"
+#include "value/kinds/frozen_dataclass.h"
 #include "value/kinds/function.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
@@ -114,13 +115,6 @@ PyObject* pytree_node_of(Tracer& tracer, PyTypeObject* type) {
         tracer.provenance().child(tracer.provenance().pinned(registry), Access::DictItem, key, 0, node, &is_new);
     if (is_new) tracer.guard({node == nullptr ? GuardKind::Absent : GuardKind::Identity, place, node});
     return node;
-}
-
-bool is_frozen_dataclass(PyTypeObject* type) {
-    PyObject* settings = cpython::lookup_in_mro(type, interned("__dataclass_params__"), nullptr);
-    Ref<> frozen = settings == nullptr ? Ref<>() : Ref<>::steal(PyObject_GetAttrString(settings, "frozen"));
-    PyErr_Clear();
-    return frozen.get() == Py_True;
 }
 
 /// The names of a dataclass's fields, if its instances have no other attributes.

@@ -47,13 +47,16 @@ Value* StandIns::value_of(PyObject* object) {
 
 Ref<> StandIns::make(Value* value) {
     static PyObject* const stand_in = imported("stator.torch_functions", "stand_in");
+    static PyObject* const method_stand_in = imported("stator.torch_functions", "method_stand_in");
     static PyObject* const plain_stand_in = imported("stator.torch_functions", "plain_stand_in");
     static PyObject* const parameter_stand_in = imported("stator.torch_functions", "parameter_stand_in");
     tracer_.realize(value);
     if (value->kind == Kind::Tensor && value->type() == torch_room::parameter_class())
         return checked(PyObject_CallNoArgs(parameter_stand_in));
     if (is_overriding(value) || value->kind == Kind::Tensor)
-        return checked(PyObject_CallNoArgs(has_active_torch_function(tracer_, value) ? stand_in : plain_stand_in));
+        return checked(PyObject_CallNoArgs(!has_active_torch_function(tracer_, value)         ? plain_stand_in
+                                           : has_method_torch_function(value->type()) ? method_stand_in
+                                                                                      : stand_in));
     if (Ref<> constant = value->as_constant(tracer_)) return constant;
     if (value->type() == &PyList_Type || value->type() == &PyTuple_Type) {
         auto* sequence = static_cast<SequenceValue*>(value);

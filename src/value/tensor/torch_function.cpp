@@ -39,18 +39,22 @@ namespace stator {
 
 namespace {
 
-/// The `__torch_function__` of a class; null if it is that of torch.Tensor or disabled.
-Value* torch_function_of(Tracer& tracer, PyTypeObject* type) {
+/// The `__torch_function__` of an object; null if it is that of torch.Tensor or disabled.
+Value* torch_function_of(Tracer& tracer, Value* value) {
+    PyTypeObject* const type = value->type();
     static PyObject* const disabled = imported("torch._C", "_disabled_torch_function_impl");
     if (torch_room::is_jagged_class(type)) return nullptr;  // part of PyTorch: called when the graph runs
     PyObject* raw = nullptr;
     Value* attribute = class_attribute(tracer, type, interned("__torch_function__"), &raw);
     if (raw == nullptr || raw == disabled) return nullptr;
-    Outcome bound = bind_attribute(tracer, attribute, raw, nullptr, type, interned("__torch_function__"));
-    bool is_usual = PyObject_TypeCheck(raw, &PyClassMethod_Type) || PyObject_TypeCheck(raw, &PyStaticMethod_Type);
+    const bool is_method = has_method_torch_function(type);
+    Value* const self = is_method ? value : nullptr;
+    Outcome bound = bind_attribute(tracer, attribute, raw, self, type, interned("__torch_function__"));
+    const bool is_usual =
+        is_method || PyObject_TypeCheck(raw, &PyClassMethod_Type) || PyObject_TypeCheck(raw, &PyStaticMethod_Type);
     if (!is_usual || bound.is_pending())
         tracer.break_graph(BreakKind::UnsupportedTensor,
-                           "the __torch_function__ of class " + type_name(type) + " is not a classmethod");
+                           "the __torch_function__ of class " + type_name(type) + " is not a method");
     if (bound.value()->object() == disabled) return nullptr;
     return bound.value();
 }
@@ -87,16 +91,16 @@ bool may_be_tensor_object(const Value* value) {
     return false;
 }
 
-/// The class whose `__torch_function__` is called; null if there is none.
-PyTypeObject* class_with_torch_function(Tracer& tracer, const Arguments& arguments) {
-    PyTypeObject* found = nullptr;
+/// An operand whose `__torch_function__` is called: all are of one class. Null if there is none.
+Value* operand_with_torch_function(Tracer& tracer, const Arguments& arguments) {
+    Value* found = nullptr;
     for_each_operand(tracer, arguments, [&](Value* value) {
         if (!has_active_torch_function(tracer, value)) return;
-        if (found != nullptr && found != value->type())
-            tracer.break_graph(BreakKind::UnsupportedTensor, "tensors of the classes " + type_name(found) + " and " +
-                                                                 type_name(value->type()) +
+        if (found != nullptr && found->type() != value->type())
+            tracer.break_graph(BreakKind::UnsupportedTensor, "tensors of the classes " + type_name(found->type()) +
+                                                                 " and " + type_name(value->type()) +
                                                                  " are arguments of one operation");
-        found = value->type();
+        if (found == nullptr) found = value;
     });
     return found;
 }
@@ -129,9 +133,10 @@ Task call_torch_function(Tracer& tracer, Value* torch_function, Arguments argume
     co_return result;
 }
 
-/// Calls the `__torch_function__` of the class; nothing if PyTorch does not call it.
-std::optional<Outcome> call_torch_function_of(Tracer& tracer, PyTypeObject* type, PyObject* function,
+/// Calls the `__torch_function__` of the operand, or of another one of its class; nothing if PyTorch does not call it.
+std::optional<Outcome> call_torch_function_of(Tracer& tracer, Value* operand, PyObject* function,
                                               const Arguments& arguments) {
+    PyTypeObject* const type = operand->type();
     static PyObject* const handed = imported("stator.torch_functions", "handed");
     StandIns stand_ins(tracer);
     const StandIns::Call on_stand_ins = stand_ins.call_with(arguments);
@@ -143,9 +148,12 @@ std::optional<Outcome> call_torch_function_of(Tracer& tracer, PyTypeObject* type
                            "PyTorch rejects the arguments of an operation on a tensor of class " + type_name(type));
     }
     if (call.get() == Py_None) return std::nullopt;
+    // (PyTorch looks at the arguments in the order of the signature.)
+    Ref<> owner = checked(PyObject_GetAttrString(call.get(), "owner"));
+    if (owner.get() != Py_None) operand = stand_ins.value_of(owner.get());
     Value* types = stator::make_tuple(tracer, {tracer.constant(reinterpret_cast<PyObject*>(type))});
     Arguments passed = Arguments::of(stand_ins.passed(call, types));
-    return tracer.start(call_torch_function(tracer, torch_function_of(tracer, type), std::move(passed)));
+    return tracer.start(call_torch_function(tracer, torch_function_of(tracer, operand), std::move(passed)));
 }
 
 Value* without_object(Tracer& tracer, Value* value) {
@@ -194,7 +202,12 @@ PyGetSetDescrObject* descriptor_of_getter(PyObject* getter) {
 bool has_active_torch_function(Tracer& tracer, Value* value) {
     if (!is_overriding(value) || !tracer.modes().torch_functions_enabled()) return false;
     tracer.realize(value);
-    return torch_function_of(tracer, value->type()) != nullptr;
+    return torch_function_of(tracer, value) != nullptr;
+}
+
+bool has_method_torch_function(PyTypeObject* type) {
+    PyObject* const held = cpython::lookup_in_mro(type, interned("__torch_function__"));
+    return held != nullptr && PyFunction_Check(held);
 }
 
 bool has_tensor_object(const Arguments& arguments) {
@@ -213,8 +226,8 @@ Value* with_its_object(Value* result, const Arguments& arguments) {
 }
 
 Outcome call_on_tensor_objects(Tracer& tracer, Value* function, const Arguments& arguments) {
-    if (PyTypeObject* type = class_with_torch_function(tracer, arguments); type != nullptr)
-        if (auto answer = call_torch_function_of(tracer, type, function->object(), arguments)) return *answer;
+    if (Value* operand = operand_with_torch_function(tracer, arguments); operand != nullptr)
+        if (auto answer = call_torch_function_of(tracer, operand, function->object(), arguments)) return *answer;
     Arguments plain = without_objects(tracer, arguments);
     auto by_operator = apply_operator(tracer, function->object(), plain);
     Outcome answer = by_operator ? *by_operator : function->call(tracer, plain);
@@ -222,7 +235,7 @@ Outcome call_on_tensor_objects(Tracer& tracer, Value* function, const Arguments&
 }
 
 Outcome call_python_on_tensor_objects(Tracer& tracer, FunctionValue* function, const Arguments& arguments) {
-    if (class_with_torch_function(tracer, arguments) != nullptr)
+    if (operand_with_torch_function(tracer, arguments) != nullptr)
         return tracer.start(call_from_c(tracer, function, arguments, /*is_enabled=*/true, /*is_inlined=*/true));
     Outcome answer = function->call(tracer, without_objects(tracer, arguments));
     return answer.is_pending() ? answer : with_its_object(answer.value(), arguments);
@@ -231,7 +244,7 @@ Outcome call_python_on_tensor_objects(Tracer& tracer, FunctionValue* function, c
 Outcome attribute_of_tensor_object(Tracer& tracer, TensorObjectValue* tensor, Borrowed<> name) {
     static PyObject* const get_attribute = imported("builtins", "getattr");
     if (has_active_torch_function(tracer, tensor))
-        if (auto answer = call_torch_function_of(tracer, tensor->class_, get_attribute,
+        if (auto answer = call_torch_function_of(tracer, tensor, get_attribute,
                                                  Arguments::of(static_cast<Value*>(tensor), tracer.constant(name))))
             return *answer;
     if (tensor->is_unfinished()) return attribute_of_unfinished(tracer, tensor, name);

@@ -419,3 +419,25 @@ def test_reasons():
     }
     for name, reason in reasons.items():
         assert reason in str(stator.explain(WITH_BREAKS[name])(X)), name
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_the_largest_length_of_a_result(dynamic):
+    """Where it was given to the operation that made the tensor; without it there is none."""
+
+    def program(values, offsets, largest):
+        made = nested_tensor_from_jagged(values, offsets, max_seqlen=largest)
+        again = nested_tensor_from_jagged(values * 2, made.offsets(), max_seqlen=made._maybe_max_seqlen)
+        without = nested_tensor_from_jagged(values, made.offsets())
+        return made._maybe_max_seqlen, again._maybe_max_seqlen, made._maybe_min_seqlen, again, without._maybe_max_seqlen
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True, dynamic=dynamic)
+    offsets = torch.tensor([0, 2, 4, 7, 10])
+    for largest in (5, 5, 7, 3):
+        arguments = torch.randn(10, 5), offsets, largest
+        results, expected = compiled(*arguments), program(*arguments)
+        assert [int(one) if one is not None else None for one in (*results[:3], results[4])] == [
+            int(one) if one is not None else None for one in (*expected[:3], expected[4])
+        ]
+        assert torch.equal(results[3].values(), expected[3].values())
+        assert results[3]._maybe_max_seqlen == largest

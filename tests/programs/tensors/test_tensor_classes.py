@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 import stator
 from tests.support.long import every
+from tests.support.processes import fresh
 
 
 class Named(torch.Tensor):
@@ -81,7 +82,20 @@ class WithState(torch.Tensor):
         return made
 
 
-CLASSES = [Named, Logged, Off, Doubling, Unwrapping]
+class Method(torch.Tensor):
+    """Its `__torch_function__` is a plain method. Results take the label of the tensor that PyTorch calls it with."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        with torch._C.DisableTorchFunctionSubclass():
+            result = func(*args, **(kwargs or {}))
+        if not isinstance(result, torch.Tensor) or isinstance(result, Method):
+            return result
+        made = result.as_subclass(Method)
+        made.label = getattr(self, "label", "a")
+        return made
+
+
+CLASSES = [Named, Logged, Off, Doubling, Unwrapping, Method]
 
 PROGRAMS: dict[str, Callable[..., Any]] = {
     "operators": lambda x, y: (x + 1) * 2 - y / (x * x + 2),
@@ -620,3 +634,43 @@ def test_functions_as_keys() -> None:
         table.update(change)
         got, expected = compiled(torch.ones(2)), program(torch.ones(2))
         assert torch.equal(got[0], expected[0]) and got[1:] == expected[1:]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, y: torch.add(other=y, input=x),
+        lambda x, y: torch.add(torch.ones(3, 4), y) + x,
+        lambda x, y: torch.cat([y, x]),
+        lambda x, y: y - x,
+    ],
+)
+def test_a_plain_method_is_called_with_the_first_operand(program):
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    for names in (("b", "c"), ("b", "c"), ("d", "c")):
+        outcomes = []
+        for run in (program, compiled):
+            x, y = arguments(Method, requires_grad=False)
+            x.label, y.label = names
+            result = run(x, y)
+            outcomes.append((described(result), result.label))
+        assert outcomes[0] == outcomes[1]
+
+
+def test_pytorch_warns_of_a_plain_method():
+    """Once in a process, compiled or not."""
+    run = fresh(
+        """
+        import warnings, torch, stator
+        class Method(torch.Tensor):
+            def __torch_function__(self, func, types, args=(), kwargs=None):
+                with torch._C.DisableTorchFunctionSubclass():
+                    return func(*args, **(kwargs or {}))
+        with warnings.catch_warnings(record=True) as issued:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                stator.compile(lambda x: x + 1, backend="eager", fullgraph=True)(torch.ones(2).as_subclass(Method))
+        print(["plain method" in str(one.message) for one in issued])
+        """
+    )
+    assert run == "[True]"

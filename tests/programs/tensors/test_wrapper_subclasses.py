@@ -4,7 +4,8 @@ of a graph, as uncompiled."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -324,3 +325,129 @@ def test_a_model_with_dynamically_quantized_activations():
             assert torch.equal(compiled(x), model(x))
     FUNCTIONS[nn.functional.linear] = lambda x, weight, bias: linear(x, weight, bias) * 2
     assert torch.equal(compiled(x), model(x))
+
+
+class Negative(Pair):
+    """Inherits an `__tensor_unflatten__` that makes instances of the base class, and computes otherwise."""
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        plain = [-one.a if isinstance(one, cls) else one for one in args]
+        return cls(func(*plain, **(kwargs or {})), args[0].b)
+
+
+class Noted(Negative):
+    """Has an attribute that the instance of the base class has not."""
+
+    def __init__(self, a, b, outer_size=None, outer_stride=None):
+        super().__init__(a, b)
+        self.note = 2
+
+
+def test_a_class_that_inherits_how_it_is_made():
+    program = lambda x: (x + 1, (x * 2).a)  # noqa: E731
+    make = lambda kind: lambda: (kind(torch.arange(3.0), torch.ones(3)),)  # noqa: E731
+    check(program, make(Negative), "eager")
+    with pytest.raises(stator.Unsupported, match="__tensor_flatten__ of class .*Noted can't be guarded"):
+        stator.compile(program, backend="eager", fullgraph=True)(*make(Noted)())
+
+
+class Rising(Pair):
+    """What it has been compiled for holds for larger numbers as well."""
+
+    @staticmethod
+    def __new__(cls, a, b, level=0):
+        return TwoTensor.__new__(cls, a, b)
+
+    def __init__(self, a, b, level=0):
+        self.a, self.b, self.level = a, b, level
+
+    def __tensor_flatten__(self):
+        return ["a", "b"], (self.level,)
+
+    @classmethod
+    def __metadata_guard__(cls, captured, now):
+        return captured[0] <= now[0]
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return Rising(inner["a"], inner["b"], context[0])
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        plain = [one.a if isinstance(one, cls) else one for one in args]
+        return cls(func(*plain, **(kwargs or {})), args[0].b, args[0].level)
+
+
+class AlsoRising(Rising):
+    pass
+
+
+def test_a_class_with_a_guard_of_its_own():
+    for kind in (Rising, AlsoRising):
+        make = lambda level, kind=kind: lambda: (kind(torch.arange(3.0), torch.ones(3), level),)  # noqa: E731
+        calls = [make(level) for level in (2, 3, 2, 1, 2)]
+        assert captures(lambda x: x.clone().a + 1, *calls) == [1, 1, 1, 2, 2]
+
+
+@dataclass(frozen=True)
+class Frozen:
+    size: Any
+    device: Any
+    inner: Any = None
+
+
+@dataclass
+class Open:
+    size: Any
+
+
+class Record(NamedTuple):
+    size: Any
+    device: Any
+    inner: Any = None
+
+
+class WithContext(torch.Tensor):
+    """Its context is an object that the program makes."""
+
+    @staticmethod
+    def __new__(cls, a, context):
+        return torch.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype, device=a.device)
+
+    def __init__(self, a, context):
+        self.a, self.context = a, context
+
+    def __repr__(self):
+        return "WithContext"
+
+    def __tensor_flatten__(self):
+        return ["a"], self.context
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return WithContext(inner["a"], context)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        plain = [one.a if isinstance(one, cls) else one for one in args]
+        rows = args[0].context.size[0]
+        return cls(func(*plain, **(kwargs or {})) * rows, args[0].context)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", [Frozen, Record])
+def test_a_context_that_the_program_makes(kind, backend):
+    def program(x):
+        made = WithContext(x, kind(x.shape, x.device, kind(x.shape, x.device)))
+        result = made * made
+        return result.a, made.context.size, made.context.inner.device
+
+    check(program, lambda: (torch.arange(6.0).view(2, 3),), backend)
+
+
+def test_a_context_that_the_program_makes_and_may_change_breaks_the_graph():
+    program = lambda x: (WithContext(x + 1, Open(x.shape)) * 2).a + 1  # noqa: E731
+    check(program, lambda: (torch.arange(6.0).view(2, 3),), "eager", graphs=2)
+    with pytest.raises(stator.Unsupported, match="whose attribute 'context' is no constant"):
+        stator.compile(program, backend="eager", fullgraph=True)(torch.ones(2, 3))

@@ -263,3 +263,22 @@ def test_a_transform_where_hooks_on_saved_tensors_are_disabled(is_disabled):
                 finally:
                     enable()
             assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "name, transform",
+    [
+        ("vmap", lambda f, x: torch.vmap(f)(x)),
+        ("grad", lambda f, x: torch.func.grad(lambda x: f(x).sum())(x)),
+        ("jvp", lambda f, x: torch.func.jvp(f, (x,), (x,))[1]),
+    ],
+)
+def test_a_compiled_function_that_a_transform_calls(name, transform):
+    """It runs uncompiled, or says what to do."""
+    x = torch.arange(6.0).view(2, 3)
+    compiled = stator.compile(torch.sin, backend="eager")
+    for _ in range(2):
+        assert torch.equal(transform(compiled, x), transform(torch.sin, x))
+    message = rf"Calling torch.func.{name}\(compiled_fn\) .* compile the function that calls torch.func.{name} as well"
+    with pytest.raises(stator.Unsupported, match=message):
+        transform(stator.compile(lambda x: x.sin(), backend="eager", fullgraph=True), x)
