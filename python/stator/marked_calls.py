@@ -1,4 +1,4 @@
-"""Calls of functions that a program has marked with `allow_in_graph` or `nonstrict_trace`."""
+"""Calls of functions that a program has marked with `allow_in_graph`, `nonstrict_trace` or `leaf_function`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ class MarkedCall:
         self.positional = positional
         self.keywords = keywords
         self.is_nonstrict = is_nonstrict
+        self.is_leaf = hasattr(function, "_torchdynamo_leaf_real_fn")
+        self.is_known = False  # the result, since the call on FakeTensors
         self.structure: pytree.TreeSpec | None = None
         """Of the result, if it is not made of tensors, numbers, tuples and lists: then the node returns its leaves."""
         self.__name__ = self.__qualname__ = getattr(function, "__name__", "marked_function")
@@ -31,11 +33,22 @@ class MarkedCall:
         swaps: list[tuple[nn.Module, dict[str, torch.Tensor]]] = []
         arguments = _made(self.positional, leaves, swaps)
         keywords = _made(self.keywords, leaves, swaps)
-        with _constant_tensors() if self.is_nonstrict else nullcontext():
+        # (A compiler calls the fake implementation of a leaf function, which gets all tensors as arguments.)
+        with _constant_tensors() if self.is_nonstrict and not self.is_leaf else nullcontext():
             result = _call(self.function, arguments, keywords, swaps)
-        if not self.is_nonstrict or _is_plain(result):
+        if not self.is_nonstrict:
             return result
-        return self._leaves_of(result)
+        is_plain = _is_plain(result)
+        if self.is_known and is_plain != (self.structure is None):
+            raise self._mismatch(pytree.tree_structure(result))
+        self.is_known = True
+        return result if is_plain else self._leaves_of(result)
+
+    def _mismatch(self, structure: pytree.TreeSpec) -> Exception:
+        before = self.structure or "tensors and numbers alone"
+        if self.is_leaf:  # in torch's words
+            return AssertionError(f"leaf_function output structure mismatch: expected {before}, got {structure}")
+        return RuntimeError(f"{self.__name__} returns {structure}, and returned {before} when it was traced")
 
     def _leaves_of(self, result: Any) -> tuple[Any, ...]:
         leaves, structure = pytree.tree_flatten(result)
@@ -48,7 +61,7 @@ class MarkedCall:
         if self.structure is None:
             self.structure = structure
         if structure != self.structure:
-            raise RuntimeError(f"{self.__name__} returns {structure}, and returned {self.structure} when it was traced")
+            raise self._mismatch(structure)
         return tuple(leaves)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> MarkedCall:

@@ -93,6 +93,7 @@ bool is_seen_by_dispatch_mode() {
 void refuse_fx_tracing() {
     static PyObject* const is_tracing = find_imported("torch.fx._symbolic_trace", "is_fx_symbolic_tracing").release();
     if (is_tracing == nullptr || !dynamo_switch("error_on_nested_fx_trace", "")) return;
+    if (dynamo_number("force_compile_during_fx_trace", 0) != 0) return;
     if (checked(PyObject_CallNoArgs(is_tracing)).get() != Py_True) return;
     Ref<> is_installed = find_imported("stator.installation", "is_installed");
     if (!is_installed || checked(PyObject_CallNoArgs(is_installed.get())).get() != Py_True) return;

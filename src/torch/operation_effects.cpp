@@ -65,6 +65,33 @@ void note(OperationEffects& effects, PyObject* function, PyObject* args, PyObjec
         effects.side_effect |= !only_checks(schema.get());
 }
 
+/// A leaf function (torch/leaf_functions.h) declares the arguments that it writes to, and may have other side effects.
+void note_leaf_function(OperationEffects& effects, PyObject* args) {
+    constexpr Py_ssize_t kFirst = 4;  // after the functions, the structure of the arguments, and the positions
+    effects.side_effect = true;
+    if (PyTuple_GET_SIZE(args) < kFirst) return;
+    Ref<> written = checked(PyObject_CallMethod(PyTuple_GET_ITEM(args, kFirst - 1), "split", "s", ","));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(written.get()); ++i) {
+        PyObject* const position = PyList_GET_ITEM(written.get(), i);
+        if (PyUnicode_GET_LENGTH(position) == 0) continue;
+        const Py_ssize_t at = kFirst + PyLong_AsSsize_t(checked(PyLong_FromUnicodeObject(position, 10)).get());
+        if (at < PyTuple_GET_SIZE(args)) note_written(effects, PyTuple_GET_ITEM(args, at));
+    }
+}
+
+bool is_higher_order(PyObject* function) {
+    static PyObject* const type = imported("torch._ops", "HigherOrderOperator");
+    return checked(PyObject_IsInstance(function, type)) == 1;
+}
+
+/// Of the operations that run functions this is the only one that may be part of another operation.
+void note_higher_order(OperationEffects& effects, PyObject* function, PyObject* args) {
+    Ref<> name = attribute(function, "_name");
+    if (utf8(name.get()) == "invoke_leaf_function") return note_leaf_function(effects, args);
+    PyErr_Format(PyExc_NotImplementedError, "the effects of the higher-order operation %U are not known", name.get());
+    throw PythonError();
+}
+
 /// The class of a dispatch mode that notes the effects of operations: an instance points to where it notes them. An
 /// operation that the fake kernels call meanwhile does not come here: a dispatch mode is off while it handles one.
 PyTypeObject* observer_class();
@@ -85,7 +112,9 @@ PyObject* torch_dispatch(PyObject* self, PyObject* arguments) {
             no_arguments = checked(PyTuple_New(0));
             args = no_arguments.get();
         }
-        if (OperationEffects* effects = effects_of(self)) note(*effects, function, args, kwargs);
+        if (OperationEffects* effects = effects_of(self))
+            is_higher_order(function) ? note_higher_order(*effects, function, args)
+                                      : note(*effects, function, args, kwargs);
         return PyObject_Call(function, args, kwargs);
     });
 }
@@ -99,7 +128,9 @@ PyTypeObject* observer_class() {
         PyType_Spec spec = {"stator._C.OperationObserver",
                             static_cast<int>(base->tp_basicsize + static_cast<Py_ssize_t>(sizeof(OperationEffects*))),
                             0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, kSlots};
-        return checked(PyType_FromSpecWithBases(&spec, reinterpret_cast<PyObject*>(base))).release();
+        Ref<> made = checked(PyType_FromSpecWithBases(&spec, reinterpret_cast<PyObject*>(base)));
+        checked(PyObject_SetAttrString(made.get(), "supports_higher_order_operators", Py_True));
+        return made.release();
     }();
     return reinterpret_cast<PyTypeObject*>(type);
 }

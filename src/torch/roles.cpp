@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cpython/objects.h"
 #include "torch/known.h"
+#include "torch/leaf_functions.h"
 
 namespace stator::torch_room {
 
@@ -138,6 +139,7 @@ class UserSet {
 UserSet allowed{"_allowed_callable_ids"};
 UserSet disallowed{"_disallowed_callable_ids"};
 UserSet nonstrict{"_nonstrict_trace_callable_ids"};
+UserSet leaves{"_leaf_function_ids"};
 
 }  // namespace
 
@@ -173,6 +175,10 @@ bool is_marked_in_graph(PyObject* function) {
 
 bool is_nonstrict(PyObject* function) {
     return nonstrict.has(function);
+}
+
+bool is_leaf_function(PyObject* function) {
+    return leaves.has(function);
 }
 
 }  // namespace stator::torch_room

@@ -12,6 +12,7 @@
 #include "cpython/objects.h"
 #include "effect/plan.h"
 #include "torch/known.h"
+#include "torch/leaf_functions.h"
 #include "value/builtins/builtin.h"
 #include "value/kinds/dict.h"
 #include "value/kinds/frozen_dataclass.h"
@@ -30,7 +31,7 @@ namespace {
 /// One call on its way into the graph.
 struct MarkedCall {
     PyObject* function;
-    bool is_nonstrict;
+    bool is_nonstrict;  // or a leaf function: modules and registered classes may be arguments
     std::vector<Value*> leaves = {};
 
     std::string name() const {
@@ -348,7 +349,7 @@ struct NonstrictValue final : Value {
 
 Outcome call_in_graph(Tracer& tracer, PyObject* function, const Arguments& arguments) {
     auto is_plain = [&](Value* value) { return is_plain_argument(tracer, value); };
-    const bool is_nonstrict = torch_room::is_nonstrict(function);
+    const bool is_nonstrict = torch_room::is_nonstrict(function) || torch_room::is_leaf_function(function);
     const bool can_be_given_as_it_is = std::ranges::all_of(arguments.positional, is_plain) &&
                                        std::ranges::all_of(arguments.keywords, is_plain, &Keyword::value);
     if (can_be_given_as_it_is && !is_nonstrict) return tracer.recorder().emit_function(function, arguments);
