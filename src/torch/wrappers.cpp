@@ -11,6 +11,7 @@
 #include "cpython/objects.h"
 #include "torch/fake.h"
 #include "torch/names.h"
+#include "torch/remade_wrappers.h"
 #include "torch/tensor.h"
 
 namespace stator::torch_room {
@@ -172,6 +173,26 @@ const Prototype& prototype_of(const TensorMeta& meta) {
     return *static_cast<const Prototype*>(PyCapsule_GetPointer(meta.prototype, kPrototype));
 }
 
+namespace {
+
+/// By `__tensor_unflatten__`. The context is that of the tensor if none is given.
+Ref<> put_together(Borrowed<> tensor, Borrowed<> inner, Borrowed<> size, Borrowed<> stride, Borrowed<> context) {
+    static PyObject* const unflatten = name_of("__tensor_unflatten__");
+    Ref<> parts = flatten(tensor);
+    Ref<> names = checked(PySequence_Tuple(PyTuple_GET_ITEM(parts.get(), 0)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i) {
+        PyObject* const name = PyTuple_GET_ITEM(names.get(), i);
+        if (PyDict_Contains(inner, name) == 0)
+            checked(PyDict_SetItem(inner, name, checked(PyObject_GetAttr(tensor, name)).get()));
+    }
+    if (context == nullptr) context = PyTuple_GET_ITEM(parts.get(), 1);
+    auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor.get()));
+    return checked(
+        PyObject_CallMethodObjArgs(type, unflatten, inner.get(), context.get(), size.get(), stride.get(), nullptr));
+}
+
+}  // namespace
+
 Ref<> fake_wrapper(Borrowed<> fake_mode, Borrowed<> tensor) {
     static PyObject* const size = name_of("size");
     static PyObject* const stride = name_of("stride");
@@ -185,20 +206,21 @@ Ref<> fake_wrapper(Borrowed<> fake_mode, Borrowed<> tensor) {
     return wrapper_like(tensor, inner.get(), sizes.get(), strides.get());
 }
 
-Ref<> wrapper_like(Borrowed<> tensor, Borrowed<> inner, Borrowed<> size, Borrowed<> stride, Borrowed<> context) {
-    static PyObject* const unflatten = name_of("__tensor_unflatten__");
+bool gives_back_its_class(Borrowed<> wrapper) {
     WithoutTorchFunctions without_torch_functions;
-    Ref<> parts = flatten(tensor);
-    Ref<> names = checked(PySequence_Tuple(PyTuple_GET_ITEM(parts.get(), 0)));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i) {
-        PyObject* const name = PyTuple_GET_ITEM(names.get(), i);
-        if (PyDict_Contains(inner, name) == 0)
-            checked(PyDict_SetItem(inner, name, checked(PyObject_GetAttr(tensor, name)).get()));
-    }
-    if (context == nullptr) context = PyTuple_GET_ITEM(parts.get(), 1);
-    auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor.get()));
-    Ref<> made = checked(
-        PyObject_CallMethodObjArgs(type, unflatten, inner.get(), context.get(), size.get(), stride.get(), nullptr));
+    Ref<> inner = checked(PyDict_New());
+    for_each_part(wrapper, [&](const Ref<>& part, PyObject* name) {
+        checked(PyDict_SetItem(inner.get(), name, part.get()));
+    });
+    Ref<> sizes = checked(PyObject_CallMethod(wrapper, "size", nullptr));
+    Ref<> strides = checked(PyObject_CallMethod(wrapper, "stride", nullptr));
+    Ref<> made = put_together(wrapper, inner.get(), sizes.get(), strides.get(), nullptr);
+    return Py_TYPE(made.get()) == Py_TYPE(wrapper.get());
+}
+
+Ref<> wrapper_like(Borrowed<> tensor, Borrowed<> inner, Borrowed<> size, Borrowed<> stride, Borrowed<> context) {
+    WithoutTorchFunctions without_torch_functions;
+    Ref<> made = put_together(tensor, inner, size, stride, context);
     take_class(made, tensor);
     if (Py_TYPE(made.get()) != Py_TYPE(tensor.get()) || !consists_of_fakes(made))
         refuse("__tensor_unflatten__ does not return what __tensor_flatten__ took apart");
