@@ -63,7 +63,9 @@ class StandIn(torch.Tensor):
 class MethodStandIn(torch.Tensor):
     """The same for a class whose `__torch_function__` is a plain method, which PyTorch warns of."""
 
-    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
+    def __torch_function__(  # type: ignore[override]
+        self, function: Any, types: Any, arguments: Any = (), keywords: Any = None
+    ) -> Any:
         _kept.calls.append(Handed(function, types, arguments, keywords, self))
         return None
 

@@ -131,8 +131,10 @@ std::string call_inside_of_transform() {
     std::ranges::transform(name, name.begin(), [](unsigned char letter) { return std::tolower(letter); });
     const std::string transform = "torch.func." + name;
     // (The words of torch._dynamo, which people search for.)
-    return "Calling " + transform + "(compiled_fn) function from eager mode is not supported: compile the function that"
-           " calls " + transform + " as well";
+    return "Calling " + transform +
+           "(compiled_fn) function from eager mode is not supported: compile the function that"
+           " calls " +
+           transform + " as well";
 }
 
 void leave_transforms(std::size_t depth) {

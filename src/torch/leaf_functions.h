@@ -1,5 +1,5 @@
-/// Functions that a program has marked with `torch._dynamo.decorators.leaf_function`: a graph calls them, and no compiler
-/// looks into them.
+/// Functions that a program has marked with `torch._dynamo.decorators.leaf_function`: a graph calls them, and no
+/// compiler looks into them.
 #pragma once
 
 #include "base/ref.h"

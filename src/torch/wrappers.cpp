@@ -209,9 +209,8 @@ Ref<> fake_wrapper(Borrowed<> fake_mode, Borrowed<> tensor) {
 bool gives_back_its_class(Borrowed<> wrapper) {
     WithoutTorchFunctions without_torch_functions;
     Ref<> inner = checked(PyDict_New());
-    for_each_part(wrapper, [&](const Ref<>& part, PyObject* name) {
-        checked(PyDict_SetItem(inner.get(), name, part.get()));
-    });
+    for_each_part(wrapper,
+                  [&](const Ref<>& part, PyObject* name) { checked(PyDict_SetItem(inner.get(), name, part.get())); });
     Ref<> sizes = checked(PyObject_CallMethod(wrapper, "size", nullptr));
     Ref<> strides = checked(PyObject_CallMethod(wrapper, "stride", nullptr));
     Ref<> made = put_together(wrapper, inner.get(), sizes.get(), strides.get(), nullptr);

@@ -51,3 +51,17 @@ def test_reasons_of_a_module_name_the_parameters_of_forward():
     compiled(a, torch.ones(3, dtype=torch.float64))
     assert told[0].startswith("x is y  # L['y'] is not L['x']"), told
     assert any(words.startswith("tensor 'y' dtype mismatch. expected Float, actual Double") for words in told), told
+
+
+def test_guards_that_are_exported():
+    """Each has the code and the kind of torch's own."""
+    exported: list[tuple[str, str]] = []
+
+    def export(guards):
+        exported.extend((guard.code_list[0], guard.guard_types[0]) for guard in guards if guard.code_list is not None)
+
+    compiled = torch._dynamo.optimize("eager", nopython=True, guard_export_fn=export)(lambda x, y: x + y)
+    x = torch.ones(3)
+    compiled(x, x)
+    assert ("L['x'] is L['y']", "OBJECT_ALIASING") in exported
+    assert any(code.startswith("check_tensor(L['x']") and kind == "TENSOR_MATCH" for code, kind in exported)

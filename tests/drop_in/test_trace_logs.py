@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 import torch._dynamo
+from torch._higher_order_ops.wrap import wrap
 
 from tests.support.log_messages import log_messages
 from tests.support.processes import fresh
@@ -234,3 +235,23 @@ def test_regions_are_logged():
     compiled = torch.compile(lambda x: region(x) + 1, backend=lambda graph_module, inputs: graph_module)
     (text,) = logged("hierarchical_compile", lambda: compiled(torch.ones(2)))
     assert "calls the region subgraph_0" in text
+
+
+def test_a_graph_has_the_same_names_with_a_log():
+    """Also for sizes that a subgraph takes."""
+    graphs = []
+
+    def backend(module, examples):
+        graphs.append(module.print_readable(print_output=False))
+        return module
+
+    def around(x, y):
+        return wrap(lambda x: x @ y, x)
+
+    def run():
+        torch._dynamo.reset()
+        torch.compile(around, backend=backend, dynamic=True)(torch.ones(2, 3), torch.ones(3, 4))
+
+    run()
+    logged("trace_call", run)
+    assert graphs[0] == graphs[1] and "_size_" not in graphs[0]

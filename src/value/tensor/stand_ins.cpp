@@ -54,7 +54,7 @@ Ref<> StandIns::make(Value* value) {
     if (value->kind == Kind::Tensor && value->type() == torch_room::parameter_class())
         return checked(PyObject_CallNoArgs(parameter_stand_in));
     if (is_overriding(value) || value->kind == Kind::Tensor)
-        return checked(PyObject_CallNoArgs(!has_active_torch_function(tracer_, value)         ? plain_stand_in
+        return checked(PyObject_CallNoArgs(!has_active_torch_function(tracer_, value) ? plain_stand_in
                                            : has_method_torch_function(value->type()) ? method_stand_in
                                                                                       : stand_in));
     if (Ref<> constant = value->as_constant(tracer_)) return constant;

@@ -77,8 +77,8 @@ TensorMeta meta_of_part(Tracer& tracer, Value* part) {
 TensorMeta meta_of_wrapper(Tracer& tracer, TensorObjectValue* wrapper, TensorValue* tensor) {
     TensorMeta meta = torch_room::read_meta(wrapper->outside);
     Prototype prototype{torch_room::fake_wrapper(torch_room::fake_mode_of_thread(), wrapper->outside)};
-    const bool is_remade = torch_room::is_jagged_class(wrapper->class_) ||
-                           torch_room::gives_back_its_class(prototype.fake);
+    const bool is_remade =
+        torch_room::is_jagged_class(wrapper->class_) || torch_room::gives_back_its_class(prototype.fake);
     if (!is_remade) tracer.recorder().keep_as_captured();  // a compiler would call the base class
     meta.prototype = tracer.keep(torch_room::make_prototype(prototype));
     if (wrapper->source->access == Access::Pinned) return meta;

@@ -15,8 +15,8 @@ struct TensorObjectValue;
 /// Whether a value is a tensor, or another object, whose class has a `__torch_function__`, and those are not disabled
 /// at this point.
 bool has_active_torch_function(Tracer& tracer, Value* value);
-/// Whether the `__torch_function__` of a class is a plain method, with which PyTorch calls the instance. It warns of that
-/// once in a process.
+/// Whether the `__torch_function__` of a class is a plain method, with which PyTorch calls the instance. It warns of
+/// that once in a process.
 bool has_method_torch_function(PyTypeObject* type);
 /// Whether tensors of this subclass are traced: it may have a `__torch_function__` and attributes, but nothing else
 /// that changes what operations do.
