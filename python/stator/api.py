@@ -172,7 +172,6 @@ def compile_with(
         # `torch.compiler.disable` and `torch.compile` find the original by these two: the outermost compiler wins.
         compiled._torchdynamo_orig_callable = function
         compiled._torchdynamo_wrapper_id = id(compiled)
-        compiled.get_compiler_config = backend.get_compiler_config
         return compiled
 
     original = original_of(model)

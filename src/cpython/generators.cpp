@@ -114,6 +114,8 @@ std::optional<GeneratorPlace> place_of_generator(PyObject* object) {
     const PyObject* handled = generator->gi_exc_state.exc_value;
     if (!is_waiting(generator) || (handled != nullptr && handled != Py_None)) return std::nullopt;
     Frame* frame = frame_in(generator);
+    // The program may have given the function another `__code__` since.
+    if (PyFunction_GET_CODE(function_of(frame)) != reinterpret_cast<PyObject*>(code_of(frame))) return std::nullopt;
     return GeneratorPlace{.has_started = generator->gi_frame_state != FRAME_CREATED,
                           .has_finished = false,
                           .next = next_offset(frame),
