@@ -208,7 +208,12 @@ def _compiled_class() -> Any:
             return self._stator_callable(*args, **kwargs)
         return self(*args, **kwargs)
 
+    def get_compiler_config(self: Any) -> Any:
+        """The configuration of the compiler, if it has one. (`functools.wraps` does not copy what a class has.)"""
+        return self._stator_options["resolved"].get_compiler_config()
+
     engine().show_call(compiled_class, __call__)
+    compiled_class.get_compiler_config = get_compiler_config
     return compiled_class
 
 

@@ -52,7 +52,7 @@ class Backend:
         self.runner = _runner_options(compiler, self.arguments) if type(self) is Backend else None
 
     def get_compiler_config(self) -> Any:
-        """The configuration of the compiler, if it has one. A compiled callable has this method of its backend."""
+        """The configuration of the compiler, if it has one."""
         get = getattr(self.compiler, "get_compiler_config", None)
         return None if get is None else get()
 

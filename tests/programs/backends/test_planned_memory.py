@@ -22,6 +22,10 @@ from tests.programs.backends.test_prepared_calls import compiled
 Tensor = torch.Tensor
 CALLS = 6  # captured, observed, observed for a plan, and planned from the fourth one on
 
+of_later_versions = pytest.mark.skipif(
+    torch.torch_version.TorchVersion(torch.__version__) < (2, 13), reason="other operators are planned"
+)
+
 
 def look(value: Any) -> Any:
     """All of a result that a program could notice."""
@@ -214,11 +218,6 @@ def test_random_graphs(seed: int) -> None:
         return data(8, 8, seed=number), data(8, 8, seed=50 + number)
 
     same(program, make, planned=None)
-
-
-of_later_versions = pytest.mark.skipif(
-    torch.torch_version.TorchVersion(torch.__version__) < (2, 13), reason="other operators are planned"
-)
 
 
 @of_later_versions
@@ -530,6 +529,7 @@ PEAKS: dict[str, Callable[[Tensor], Any]] = {
 }
 
 
+@of_later_versions
 @pytest.mark.parametrize("name", PEAKS)
 def test_the_peak_is_not_above_uncompiled(name: str) -> None:
     runners: list[Any] = []

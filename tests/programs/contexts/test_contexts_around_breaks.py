@@ -1,6 +1,7 @@
 """Contexts that are entered before a graph break, or by another function, than where they are left."""
 
 import contextlib
+import sys
 import weakref
 
 import pytest
@@ -90,7 +91,8 @@ def test_a_break_in_the_body(manager):
         for raises in (False, True, False, True):
             log = []
             note(compiled, torch.ones(2), log, raises)
-            note.value(log)
+            # (Docs/limits.md: in 3.12 the traceback keeps what the frames hold for longer, where the program makes it.)
+            note.value([one for one in log if sys.version_info < (3, 12) or one[0] != "freed"])
 
     same_scenario(scenario, "eager")
 
