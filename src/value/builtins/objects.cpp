@@ -458,6 +458,7 @@ void register_objects(Handlers& handlers) {
     handlers.add_method(&PyType_Type, "__delattr__", type_delattr);
     handlers.add_method(&PyBaseObject_Type, "__delattr__", object_delattr);
     handlers.add_method(&PyBaseObject_Type, "__getattribute__", object_getattribute);
+    handlers.add_method(&PyModule_Type, "__getattribute__", object_getattribute);
     handlers.add_method(&PyBaseObject_Type, "__eq__", object_eq);
     handlers.add_method(&PyBaseObject_Type, "__ne__", object_ne);
     handlers.add_method(&PyBaseObject_Type, "__init_subclass__", object_init_subclass);

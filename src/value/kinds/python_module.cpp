@@ -82,6 +82,7 @@ Outcome PythonModuleValue::get_attribute(Tracer& tracer, Borrowed<> name) {
         return bind_attribute(tracer, attribute, raw, this, type(), name);
     }
     if (Value* own = own_attribute(tracer, name); own != nullptr) return own;
+    if (!has_own_class) attribute = class_attribute(tracer, type(), name, &raw);  // `module.__getattribute__`
     if (raw != nullptr) return bind_attribute(tracer, attribute, raw, this, type(), name);
     Value* own_fallback = own_attribute(tracer, interned("__getattr__"));
     Value* class_fallback = has_own_class ? class_attribute(tracer, type(), interned("__getattr__"), &raw) : nullptr;

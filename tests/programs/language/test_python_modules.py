@@ -1,6 +1,7 @@
 """Python modules as values, including instances of module subclasses."""
 
 import pytest
+import torch
 
 from tests.support.harness import Source, T, same
 
@@ -70,3 +71,19 @@ def test_changes_between_calls():
         Source(f"{HEAD}\ndef f(x):\n    return _own.doubled(x) + _own.factor, hasattr(_own, 'no_such')\n"), T(2, 4),
         mutate=["_own.factor = 9", "_own.doubled = torch.neg", "_own.no_such = 1", "Own.__getattr__ = lambda s, n: 1; del _own.no_such"],
     )  # fmt: skip
+
+
+def test_methods_that_modules_inherit():
+    """Modules of torch.backends find attributes with `module.__getattribute__`."""
+
+    def program(x):
+        import math
+
+        floor = math.__getattribute__("floor")
+        is_enabled = torch.backends.cudnn.is_available()
+        try:
+            math.__getattribute__("nothing")
+        except AttributeError as error:
+            return x * floor(2.5), is_enabled, str(error), hasattr(math, "__getattribute__"), hasattr(math, "nothing")
+
+    same(program, T(3), compare_dynamo=False)
