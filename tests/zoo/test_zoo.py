@@ -137,7 +137,9 @@ def test_the_page_counts_models(tmp_path) -> None:
         "Of 3 models (1 others were not tried yet) 2 run uncompiled" in text
         and "1 of them in one graph in both modes" in text
     )
-    assert "of 0 more operations run in graphs here than there, of 1 fewer" in text
+    assert (
+        "Of the 2 that are not one graph in both, 0 run more operations in graphs here than there, and 1 fewer" in text
+    )
     assert "another one than uncompiled in two." in text
     assert "| one | fails | 1 | fails | 1 | yes | yes |" in text
     assert "| two | 1 | 1 | 1 | 3 (2), 7 | yes | close |" in text
