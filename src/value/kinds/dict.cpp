@@ -15,9 +15,9 @@
 #include "source/query.h"
 #include "torch/tensor.h"
 #include "value/effect_log.h"
+#include "value/kinds/address.h"
 #include "value/kinds/class.h"
 #include "value/kinds/constant.h"
-#include "value/kinds/address.h"
 #include "value/kinds/container_effects.h"
 #include "value/kinds/rebuilding.h"
 #include "value/kinds/sequence.h"
@@ -312,8 +312,8 @@ Value* DictValue::find(Tracer& tracer, Borrowed<> key) {
 
 namespace {
 
-/// A lookup of an int that changes between calls, or of an address, compares it with all keys: with those of a dict from
-/// outside, if these are few.
+/// A lookup of an int that changes between calls, or of an address, compares it with all keys: with those of a dict
+/// from outside, if these are few.
 void settle_key(Tracer& tracer, DictValue* dict, Value* key) {
     constexpr Py_ssize_t kFew = 8;
     if (as_address(key) != nullptr) return dict->complete_now(tracer);
